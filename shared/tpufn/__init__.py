@@ -1,0 +1,3 @@
+"""tpufn gets scarce Google Cloud TPUs and keeps them working."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,68 @@
+"""The typed face of tpufn: what the command line, the terminal UI and the MCP server use, and all that they use."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Protocol
+
+from tpufn.domain.fleet import Fleet, Mode
+from tpufn.domain.job import Job, Priority
+from tpufn.domain.notes import Note
+from tpufn.domain.views import Explanation, JobView, LogPiece, Receipt, SlotView, Status
+
+
+class Client(Protocol):
+    """One deployment, seen by a person. Raises only TpufnError subclasses (domain/errors.py)."""
+
+    @property
+    def mode(self) -> Mode: ...
+    @property
+    def where(self) -> str:
+        """Mode and place in words, for the first line of a command: `sandbox lab in ~/.local/state/tpufn/lab`."""
+
+    def fleet(self) -> Fleet: ...
+    def submit(
+        self, path: str, *, job_id: str = "", submission_id: str = "", progress: Callable[[Note], None] | None = None
+    ) -> Receipt:
+        """Validate a job file, bundle and upload once per candidate bucket, publish. `progress` is told
+        `job.validated`, `bundle.built` (data: files, size, sha256), `bundle.uploaded` (bucket, sent) as notes."""
+
+    def wait_accepted(self, receipt: Receipt, *, timeout: float = 30.0) -> tuple[Job, ...]:
+        """The jobs once they exist. A rejected one raises InputError with its reason; a time-out CloudUnavailable."""
+
+    def jobs(self, *, states: Collection[str] = (), limit: int = 100) -> tuple[Job, ...]: ...
+    def job(self, id: str) -> JobView: ...
+    def why(self, id: str) -> Explanation: ...
+    def watch(self, ids: Collection[str], *, stop: Callable[[], bool] | None = None) -> Iterator[Note]:
+        """Notes of these jobs from their beginning, in order; ends when all are terminal."""
+
+    def logs(
+        self, id: str, *, attempt: int | None = None, worker: int | None = None, follow: bool = False
+    ) -> Iterator[LogPiece]: ...
+    def slots(self) -> tuple[SlotView, ...]: ...
+    def status(self) -> Status: ...
+    def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
+        """id -> what will happen, in words. Raises NotFound, Conflict (already ended)."""
+
+    def set_priority(self, id: str, priority: Priority) -> str: ...
+    def retry(self, id: str) -> str:
+        """The id of the new job that continues a failed or cancelled one with its checkpoints."""
+
+    def interrupt(self, slot: str) -> str:
+        """Give a busy TPU up; its job retries. In words what will happen."""
+
+
+class Engine(Protocol):
+    """The embedded engine: all functions in this process, over the embedded store and bus."""
+
+    client: Client
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def drain(self, *, timeout: float = 60.0) -> int:
+        """Cancel nothing, release every TPU that no live job uses; the number of TPUs still provisioned."""
+
+    def subscribe(self, listener: Callable[[Note], None]) -> None:
+        """Every note of every commit, in order, slots' too (`slot.requesting`, `race.won`, ...)."""
+
+    @property
+    def simulation(self) -> Any:
+        """The simulated cloud in the sandbox (fault injection), None elsewhere."""
