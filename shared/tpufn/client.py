@@ -16,7 +16,7 @@ class Client(Protocol):
     def mode(self) -> Mode: ...
     @property
     def where(self) -> str:
-        """Mode and place in words, for the first line of a command: `sandbox lab in ~/.local/state/tpufn/lab`."""
+        """Mode and place in words, for the first line of a command: `sandbox lab in ~/.local/state/tpufn/sandbox/lab`."""
 
     def fleet(self) -> Fleet: ...
     def submit(
@@ -53,8 +53,8 @@ class Client(Protocol):
 class Engine(Protocol):
     """The embedded engine: all functions in this process, over the embedded store and bus."""
 
-    client: Client
-
+    @property
+    def client(self) -> Client: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def drain(self, *, timeout: float = 60.0) -> int:
@@ -66,3 +66,28 @@ class Engine(Protocol):
     @property
     def simulation(self) -> Any:
         """The simulated cloud in the sandbox (fault injection), None elsewhere."""
+
+
+def open_client(*, home: str | None = None, deployment: str | None = None, sandbox: bool = False) -> Client:
+    """The client of the deployment that flags, environment and files choose. Raises InputError where none do."""
+    from tpufn import bootstrap, settings
+
+    chosen = settings.load(home=home, deployment=deployment)
+    return bootstrap.parts(bootstrap.choose(chosen, sandbox=sandbox, starts=False), chosen).client
+
+
+def open_engine(
+    *,
+    home: str | None = None,
+    deployment: str | None = None,
+    sandbox: bool = False,
+    seed: int | None = None,
+    speed: float = 1.0,
+    fresh: bool = False,
+) -> Engine:
+    """An embedded engine, not started yet. `fresh` gives it a state directory of its own."""
+    from tpufn import bootstrap, settings
+
+    chosen = settings.load(home=home, deployment=deployment)
+    place = bootstrap.choose(chosen, sandbox=sandbox, starts=True, fresh=fresh)
+    return bootstrap.Sandbox(place, chosen, seed=seed, speed=speed)

@@ -1,0 +1,1 @@
+"""The decisions: `(snapshot, event) -> Decision`. Pure: no I/O, clock, randomness or environment."""

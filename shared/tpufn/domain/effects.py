@@ -12,6 +12,7 @@ from enum import StrEnum
 class Kind(StrEnum):
     CREATE = "create"  # ask the cloud for a TPU                     entity: slot
     DELETE = "delete"  # delete it, with force                       entity: slot
+    SWEEP = "sweep"  # delete a stray, with force                    entity: "tpu:ZONE/NAME"
     LAUNCH = "launch"  # deliver agent and specification             entity: attempt
     GO = "go"  # write the object that lets the command start        entity: attempt
     STOP = "stop"  # tombstone, TERM, grace, KILL, verify            entity: attempt
@@ -22,7 +23,7 @@ class Effect:
     """One effect. `generation` (slots) or the attempt's lease makes it refusable when it comes too late."""
 
     kind: Kind
-    entity: str  # "slot:NAME" or "attempt:JOB.N"
+    entity: str  # "slot:NAME", "attempt:JOB.N" or "tpu:ZONE/NAME"
     generation: int = 0
     reason: str = ""
 

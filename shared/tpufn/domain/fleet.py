@@ -2,7 +2,7 @@
 
 Placement keys connect jobs with pools without naming either in the other. A job's `accepts` holds keys made from the
 job alone; a pool answers to every key in `pool_keys`. A key is `[MODEL:]TYPE@PLACE`, with TYPE `*` for any type and
-PLACE a region or a zone, or `slot:NAME`.
+PLACE a region or a zone, or `slot:NAME` for one slot.
 """
 
 from collections.abc import Iterator, Mapping
@@ -103,6 +103,10 @@ def pool_keys(pool: Pool) -> frozenset[str]:
     return frozenset(plain) | {f"{pool.model}:{key}" for key in plain}
 
 
+NAMED = "named"
+"""The key that every job with a `tpu_name` has besides its slot's: whether there are any costs one read."""
+
+
 def slot_key(slot: str) -> str:
     return f"slot:{slot}"
 
@@ -112,7 +116,7 @@ def job_keys(
 ) -> tuple[str, ...]:
     """The placement keys of a job: its types (or `any`) crossed with its zone or its candidate regions."""
     if slot:
-        return (slot_key(slot),)
+        return (slot_key(slot), NAMED)
     prefix = f"{model}:" if model else ""
     kinds = ("*",) if types == ("any",) else types
     return tuple(f"{prefix}{kind}@{place}" for kind in kinds for place in ((zone,) if zone else regions))

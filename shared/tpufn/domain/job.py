@@ -38,6 +38,7 @@ JOB_TABLE: Mapping[JobState, Mapping[JobEvent, JobState]] = MappingProxyType(
             _E.REQUEUE: _S.PENDING,
             _E.ASSIGN: _S.ACTIVE,
             _E.CANCEL: _S.CANCELLING,
+            _E.SUCCEED: _S.SUCCEEDED,
             _E.FAIL: _S.FAILED,
         },
         _S.ACTIVE: {
@@ -101,6 +102,7 @@ class Job:
     preemptions: int = 0
     infrastructure_failures: int = 0
     application_failures: int = 0
+    quick_failures: int = 0  # infrastructure failures in a row soon after the start
     due_at: float = 0.0  # when a backoff ends
     queue_deadline_at: float = 0.0
     cause: str = ""  # why it is in its state, in words

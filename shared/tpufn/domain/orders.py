@@ -103,7 +103,6 @@ class WorkerReport:
     count: int
     accepted: frozenset[int] = frozenset()
     prepared: frozenset[int] = frozenset()
-    go: bool = False
     exited: Mapping[int, Exited] = field(default_factory=dict)
     closed: Mapping[int, Closed] = field(default_factory=dict)
     heartbeats: Mapping[int, float] = field(default_factory=dict)  # worker -> update time

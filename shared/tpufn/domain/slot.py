@@ -111,6 +111,9 @@ class Slot:
 
     name: str
     pool: str
+    zone: str = ""
+    type: str = ""
+    scope: str = ""  # the chip scope; kept here for the time after its pool has left the file
     state: SlotState = SlotState.FREE
     since: float = 0.0
     generation: int = 0
@@ -127,7 +130,7 @@ class Slot:
     last_job: str = ""
     cause: str = ""  # why it is in its state, in words
     quick_failures: tuple[str, ...] = ()  # jobs that died here soon after their start
-    deletes: int = 0  # deletes sent for this generation
+    deletes: int = 0  # how often this generation was to be deleted; above 0 it is never adopted
     version: str = ""
 
     def on(self, event: SlotEvent, *, now: float, **changes: Any) -> Self:

@@ -1,0 +1,154 @@
+"""The embedded bus: what people send is durable in SQLite, what only wakes is in memory.
+
+Submissions and commands come from other processes and must survive a crash: rows with a visibility time, redelivered
+with backoff until they are acknowledged, and dead letters after five tries. Wakes and workers' messages are hints, and
+losing them costs a tick. Workers send datagrams to a socket beside the state.
+"""
+
+import contextlib
+import os
+import socket
+import sqlite3
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tpufn.ports import Clock
+
+DURABLE = frozenset({"submissions", "commands"})
+MAX_TRIES = 5
+_SCHEMA = """
+create table if not exists message (
+    id text primary key, topic text, body blob, visible_at real, tries integer default 0, error text default ''
+);
+create table if not exists dead_letter (id text primary key, topic text, body blob, error text, at real);
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    id: str
+    topic: str
+    body: Mapping[str, Any]
+
+
+class LocalBus:
+    """Publish from any thread or process; `take` from the engine."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path, self._clock = path, clock
+        self._local = threading.local()
+        self._memory: deque[Message] = deque()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection().executescript(_SCHEMA)
+
+    def publish(self, topic: str, body: Mapping[str, Any]) -> str:
+        id = uuid.uuid4().hex
+        if topic in DURABLE:
+            row = (id, topic, msgspec.json.encode(body), self._clock.now())
+            self._connection().execute("insert into message (id, topic, body, visible_at) values (?, ?, ?, ?)", row)
+        else:
+            self._memory.append(Message(id=id, topic=topic, body=body))
+        return id
+
+    def publish_all(self, topic: str, bodies: Iterable[Mapping[str, Any]]) -> None:
+        for body in bodies:
+            self.publish(topic, body)
+
+    def take(self) -> Message | None:
+        """The next message: hints first, then what is durable and visible. It stays until `done` or `failed`."""
+        if self._memory:
+            return self._memory.popleft()
+        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, id limit 1"
+        row = self._connection().execute(sql, (self._clock.now(),)).fetchone()
+        return Message(id=row[0], topic=row[1], body=msgspec.json.decode(row[2])) if row else None
+
+    def done(self, message: Message) -> None:
+        if message.topic in DURABLE:
+            self._connection().execute("delete from message where id = ?", (message.id,))
+
+    def failed(self, message: Message, error: str) -> None:
+        """Again after a growing pause; after five tries a dead letter. A lost hint needs no second try."""
+        if message.topic not in DURABLE:
+            return
+        connection = self._connection()
+        sql = "update message set tries = tries + 1, error = ?, visible_at = ? + (1 << tries) where id = ?"
+        connection.execute(sql, (error, self._clock.now(), message.id))
+        (tries,) = connection.execute("select tries from message where id = ?", (message.id,)).fetchone()
+        if tries >= MAX_TRIES:
+            self.bury(message, error)
+
+    def bury(self, message: Message, error: str) -> None:
+        """Make a dead letter of it."""
+        with _transaction(self._connection()) as connection:
+            row = (message.id, message.topic, msgspec.json.encode(message.body), error, self._clock.now())
+            connection.execute("insert or ignore into dead_letter values (?, ?, ?, ?, ?)", row)
+            connection.execute("delete from message where id = ?", (message.id,))
+
+    def dead_letters(self) -> int:
+        (count,) = self._connection().execute("select count(*) from dead_letter").fetchone()
+        return int(count)
+
+    @property
+    def has_hints(self) -> bool:
+        return bool(self._memory)
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = sqlite3.connect(self._path, timeout=10.0, isolation_level=None)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            self._local.connection = connection
+        return connection
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    connection.execute("begin immediate")
+    try:
+        yield connection
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+class Mailbox:
+    """The socket at which workers drop their messages. A message that finds no engine is lost, which is fine."""
+
+    def __init__(self, path: Path, deliver: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self.path, self._deliver = path, deliver
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._thread = threading.Thread(target=self._receive, name="mailbox", daemon=True)
+        self._closed = False
+
+    def open(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self._socket.bind(str(self.path))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def _receive(self) -> None:
+        while not self._closed:
+            try:
+                data = self._socket.recv(65_536)
+            except OSError:
+                return
+            with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+                message = msgspec.json.decode(data, type=dict[str, Any])
+                self._deliver(str(message.get("topic", "")), message.get("body", {}))

@@ -1,0 +1,249 @@
+"""The steps of an attempt's life, each one commit over job, slot and attempt together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tpufn.decide.assign import leased, unpinned
+from tpufn.decide.decision import Step
+from tpufn.decide.release import released, slot_note
+from tpufn.decide.retry import Again, Enough, after
+from tpufn.decide.verdict import Doubt, Sight, Verdict
+from tpufn.domain.attempt import RETRIED, Attempt, AttemptEvent, Outcome
+from tpufn.domain.effects import Effect, Kind, attempt_entity, job_entity
+from tpufn.domain.fleet import Pool
+from tpufn.domain.job import Job, JobEvent, JobSpec, JobState
+from tpufn.domain.notes import Note
+from tpufn.domain.orders import WorkerReport
+from tpufn.domain.policy import Policy
+from tpufn.domain.slot import Slot, SlotEvent, SlotState
+
+_QUARANTINE = 2
+"""Quick failures on one TPU that condemn it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trio:
+    """An attempt with its job and its slot. `slot` is None when the slot holds another generation or is gone."""
+
+    job: Job
+    spec: JobSpec
+    attempt: Attempt
+    slot: Slot | None
+    pool: Pool | None
+
+
+def launch(trio: Trio, *, now: float, policy: Policy) -> Step:
+    attempt = trio.attempt.on(AttemptEvent.LAUNCH, now=now, due_at=now + policy.launch_budget, due="launch")
+    effect = Effect(kind=Kind.LAUNCH, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
+    count = len(attempt.workers)
+    note = attempt_note(attempt, "attempt.launching", f"on {count} workers of {attempt.slot}", workers=count)
+    return Step(writes=(attempt,), effects=(effect,), notes=(note,), reason=note.reason)
+
+
+def go(trio: Trio, *, now: float) -> Step:
+    """Every worker is prepared: the command may start. From here on the region is the job's for good."""
+    attempt = trio.attempt.on(AttemptEvent.GO, now=now, started_at=now, due_at=0.0, due="", accepted=True)
+    effect = Effect(kind=Kind.GO, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
+    job = replace(trio.job, region_started=True)
+    note = attempt_note(attempt, "attempt.running", f"all {len(attempt.workers)} workers are prepared", tpu=attempt.tpu)
+    return Step(writes=(job, attempt), effects=(effect,), notes=(note,), reason=note.reason)
+
+
+def doubt(trio: Trio, doubt: Doubt, *, now: float) -> Step:
+    attempt = trio.attempt.on(AttemptEvent.DOUBT, now=now, due_at=doubt.until, due="settle", cause=doubt.cause)
+    reason = f"{doubt.cause}; waiting up to {doubt.until - now:.0f} s for evidence"
+    note = attempt_note(attempt, "attempt.settling", reason)
+    return Step(writes=(attempt,), notes=(note,), reason=reason)
+
+
+def revive(trio: Trio, *, now: float) -> Step:
+    attempt = trio.attempt.on(AttemptEvent.REVIVE, now=now, due_at=0.0, due="", cause="")
+    note = attempt_note(attempt, "attempt.revived", "every worker is heard again")
+    return Step(writes=(attempt,), notes=(note,), reason=note.reason)
+
+
+def conclude(trio: Trio, verdict: Verdict, report: WorkerReport, *, now: float, policy: Policy) -> Step:
+    """The verdict: the outcome is recorded, the workers are told to stop, the TPU waits for the proof.
+
+    Success ends the job here. Every other end waits for the stop proof, because zeros may still come to light.
+    """
+    attempt = trio.attempt.on(
+        AttemptEvent.DECIDE,
+        now=now,
+        outcome=verdict.outcome,
+        cause=verdict.cause,
+        evidence=verdict.evidence,
+        release=trio.attempt.release or verdict.release,
+        failed_worker=verdict.failed_worker,
+        exit_codes=codes(report),
+        ended_at=now,
+        due_at=now + policy.stop_budget,
+        due="stop",
+    )
+    job, notes = _job_at_verdict(trio.job, attempt, now=now)
+    effect = Effect(
+        kind=Kind.STOP,
+        entity=attempt_entity(attempt.id),
+        generation=attempt.lease.generation,
+        reason=verdict.outcome.value,
+    )
+    slot = trio.slot
+    settled = slot is not None and slot.state is SlotState.BUSY
+    writes = (attempt, *((job,) if job is not trio.job else ()))
+    if slot is not None and settled:
+        writes += (slot.on(SlotEvent.SETTLED, now=now, cause=f"after {attempt.id}: {verdict.outcome}"),)
+    note = attempt_note(
+        attempt, "attempt.stopping", verdict.cause, outcome=verdict.outcome.value, worker=verdict.failed_worker
+    )
+    return Step(writes=writes, effects=(effect,), notes=(note, *notes), reason=f"{verdict.outcome}: {verdict.cause}")
+
+
+def _job_at_verdict(job: Job, attempt: Attempt, *, now: float) -> tuple[Job, tuple[Note, ...]]:
+    assert attempt.outcome is not None
+    if job.state is not JobState.ACTIVE:
+        return job, ()
+    if attempt.outcome is Outcome.SUCCEEDED:
+        job = job.on(JobEvent.SUCCEED, now=now, cause=attempt.cause)
+        return job, (job_note(job, "job.succeeded", attempt.cause),)
+    if attempt.outcome in RETRIED:
+        job = job.on(JobEvent.DETACH, now=now, cause=f"{attempt.outcome}: waiting for proof that {attempt.id} stopped")
+        return job, (job_note(job, "job.waiting", job.cause),)
+    return job, ()
+
+
+def close(trio: Trio, sight: Sight, proof: str, *, policy: Policy) -> Step:
+    """The stop proof is in: end the lease, decide what follows, give the TPU to the next or away."""
+    now, report = sight.now, sight.report
+    attempt = _amended(trio.attempt, report).on(
+        AttemptEvent.CLOSE, now=now, exit_codes=codes(report), due_at=0.0, due=""
+    )
+    note = attempt_note(attempt, "attempt.closed", proof, outcome=str(attempt.outcome))
+    step = Step(writes=(attempt,), notes=(note,), closes=(attempt_entity(attempt.id),), reason=proof)
+    job, job_notes = _job_at_close(trio, attempt, now=now, policy=policy)
+    slot_step = _slot_at_close(trio, attempt, report, now=now, policy=policy)
+    again = _lease_again(trio, job, slot_step, now=now)
+    if again is not None:
+        return step + again
+    writes = (job,) if job is not trio.job else ()
+    return step + Step(writes=writes, notes=job_notes) + slot_step
+
+
+def _amended(attempt: Attempt, report: WorkerReport) -> Attempt:
+    """All zeros before any TERM of ours that came to light after the verdict: it was a success."""
+    if report.all_zero and attempt.outcome is not Outcome.CANCELLED:
+        cause = f"exit 0 from every worker, seen after the verdict {attempt.outcome}"
+        return replace(attempt, outcome=Outcome.SUCCEEDED, cause=cause)
+    return attempt
+
+
+def _job_at_close(trio: Trio, attempt: Attempt, *, now: float, policy: Policy) -> tuple[Job, tuple[Note, ...]]:
+    job = replace(trio.job, slot="") if not trio.job.is_terminal else trio.job
+    if job.is_terminal:
+        return trio.job, ()
+    if job.state is JobState.CANCELLING:
+        job = job.on(JobEvent.STOPPED, now=now, cause="cancelled; nothing of it runs any more")
+        return job, (job_note(job, "job.cancelled", job.cause),)
+    if attempt.outcome is Outcome.SUCCEEDED:
+        job = job.on(JobEvent.SUCCEED, now=now, cause=attempt.cause)
+        return job, (job_note(job, "job.succeeded", attempt.cause),)
+    match after(job, trio.spec, attempt, policy=policy):
+        case Enough(job=job, cause=cause):
+            job = job.on(JobEvent.FAIL, now=now, cause=cause)
+            return job, (job_note(job, "job.failed", cause, attempt=attempt.id, worker=attempt.failed_worker),)
+        case Again(job=job, pause=pause):
+            return _again(unpinned(job), attempt, pause, now=now)
+
+
+def _again(job: Job, attempt: Attempt, pause: float, *, now: float) -> tuple[Job, tuple[Note, ...]]:
+    if job.state is JobState.ACTIVE:
+        job = job.on(JobEvent.DETACH, now=now)
+    if pause:
+        job = replace(job, due_at=now + pause, cause=f"{attempt.outcome}: next try in {pause:.0f} s")
+        return job, (job_note(job, "job.waiting", job.cause, pause=pause),)
+    where = f", in {job.region}" if job.region else ""
+    job = job.on(JobEvent.REQUEUE, now=now, cause=f"retry after attempt {attempt.number}: {attempt.outcome}{where}")
+    return job, (job_note(job, "job.pending", job.cause, region=job.region),)
+
+
+def _slot_at_close(trio: Trio, attempt: Attempt, report: WorkerReport, *, now: float, policy: Policy) -> Step:
+    slot = trio.slot
+    if slot is None:
+        return Step()
+    slot = replace(slot, lease=None, quick_failures=_quick(slot, attempt, policy))
+    if slot.state not in (SlotState.BUSY, SlotState.CLEANING):
+        return Step(writes=(slot,))
+    reason = _unclean(slot, attempt, report)
+    if reason and not (trio.pool and trio.pool.existing):
+        return released(slot, reason, now=now)
+    caches = tuple(sorted({key for c in report.closed.values() for key in c.caches}))
+    slot = slot.on(SlotEvent.VACATE, now=now, idle_since=now, caches=caches, cause=f"after {attempt.id}")
+    return Step(writes=(slot,), notes=(slot_note(slot, "slot.idle", slot.cause),))
+
+
+def _unclean(slot: Slot, attempt: Attempt, report: WorkerReport) -> str:
+    """Why this TPU must not be used again; "" when it may."""
+    if attempt.release:
+        return attempt.cause
+    if not report.all_closed:
+        return "not every worker proved that it is clean"
+    if not all(c.clean for c in report.closed.values()):
+        dirty = [str(i) for i, c in sorted(report.closed.items()) if not c.clean]
+        return f"processes or device holders were left on workers {', '.join(dirty)}"
+    if len(slot.quick_failures) >= _QUARANTINE:
+        return f"quarantine: quick failures by {', '.join(slot.quick_failures)}"
+    return ""
+
+
+def _quick(slot: Slot, attempt: Attempt, policy: Policy) -> tuple[str, ...]:
+    """The slot's quick failures with this attempt counted in; a success clears them."""
+    if attempt.outcome is Outcome.SUCCEEDED:
+        return ()
+    failed = attempt.outcome in (Outcome.FAILED, Outcome.INFRASTRUCTURE) and attempt.started_at
+    if failed and attempt.ended_at - attempt.started_at < policy.quick_failure:
+        return (*slot.quick_failures, attempt.job)
+    return slot.quick_failures
+
+
+def _lease_again(trio: Trio, job: Job, slot_step: Step, *, now: float) -> Step | None:
+    """A retry keeps its clean TPU: leased again in the commit that ends the old attempt."""
+    slot = next((w for w in slot_step.writes if isinstance(w, Slot)), None)
+    if slot is None or slot.state is not SlotState.IDLE or job.state is not JobState.PENDING or trio.pool is None:
+        return None
+    if slot.hold:
+        return None
+    job, slot, attempt = leased(job, slot, trio.pool, now=now)
+    note = attempt_note(
+        attempt,
+        "attempt.assigned",
+        f"attempt {attempt.number} on {slot.name} again, which is clean",
+        number=attempt.number,
+        region=attempt.region,
+        zone=attempt.zone,
+        type=trio.pool.type,
+        workers=len(attempt.workers),
+        retained_region=True,
+    )
+    return Step(writes=(job, slot, attempt), notes=(note,))
+
+
+def codes(report: WorkerReport) -> tuple[int | None, ...]:
+    return tuple(report.exited[i].code if i in report.exited else None for i in range(report.count))
+
+
+def attempt_note(attempt: Attempt, event: str, reason: str, **data: str | int | float | bool | None) -> Note:
+    shared: Mapping[str, str | int] = {"number": attempt.number, "region": attempt.region}
+    return Note(
+        event=event,
+        subject=attempt_entity(attempt.id),
+        job=attempt.job,
+        attempt=attempt.id,
+        slot=attempt.slot,
+        reason=reason,
+        data={**shared, **data},
+    )
+
+
+def job_note(job: Job, event: str, reason: str, *, attempt: str = "", **data: str | int | float | bool | None) -> Note:
+    return Note(
+        event=event, subject=job_entity(job.id), job=job.id, attempt=attempt, slot=job.slot, reason=reason, data=data
+    )

@@ -1,0 +1,79 @@
+"""Cool-downs: how long a refusal keeps us from asking again, and for what.
+
+A refusal names the scope that it disproves. Stockouts grow with jitter; a full quota is armed again when our own chips
+in the scope are released; a structural refusal lasts until the configuration changes.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tpufn.domain.capacity import Class, Refusal, Scope, region_scope, type_scope, zone_scope
+from tpufn.domain.fleet import Pool
+from tpufn.domain.policy import Policy
+
+FOREVER = float("inf")
+
+
+def pool_scopes(pool: Pool) -> tuple[str, ...]:
+    """Every scope whose cool-down stops requests for this pool, the narrowest first."""
+    model = f"{pool.model}:"
+    return (
+        f"{model}{type_scope(pool.type, pool.zone)}",
+        f"{model}quota:{pool.accelerator.family}@{pool.zone}",
+        f"{model}quota:{pool.accelerator.family}@{pool.region}",
+        type_scope(pool.type, pool.zone),
+        zone_scope(pool.zone),
+        region_scope(pool.region),
+        "project",
+    )
+
+
+def blocking(pool: Pool, scopes: Mapping[str, Scope], *, now: float, revision: int) -> Scope | None:
+    """The scope that keeps this pool from being asked longest, None when it may be asked now."""
+    found = (scopes[id] for id in pool_scopes(pool) if id in scopes)
+    active = [s for s in found if s.until > now and not (s.cls is Class.STRUCTURAL and s.revision != revision)]
+    return max(active, key=lambda s: s.until, default=None)
+
+
+def blocked_until(pool: Pool, scopes: Mapping[str, Scope], *, now: float, revision: int) -> float:
+    """When this pool may be asked again; 0 for now."""
+    scope = blocking(pool, scopes, now=now, revision=revision)
+    return scope.until if scope else 0.0
+
+
+def cooled(scope: Scope, refusal: Refusal, *, now: float, revision: int, policy: Policy) -> Scope:
+    """The scope after one more refusal. The jitter comes from the scope's own name and count: no randomness needed."""
+    fresh = scope.cls is not refusal.cls or scope.until + policy.cooldown_max < now
+    hits = 1 if fresh else scope.hits + 1
+    return replace(
+        scope,
+        until=now + _pause(refusal.cls, hits, scope.id, policy),
+        cls=refusal.cls,
+        cause=refusal.text,
+        hits=hits,
+        revision=revision,
+        at=now,
+    )
+
+
+def rearmed(scope: Scope, *, now: float) -> Scope:
+    """A full quota after chips of ours were released in its scope."""
+    return replace(scope, until=now, hits=0)
+
+
+def _pause(cls: Class, hits: int, id: str, policy: Policy) -> float:
+    base = {
+        Class.STRUCTURAL: FOREVER,
+        Class.STOCKOUT: policy.stockout_cooldown,
+        Class.QUOTA: policy.quota_cooldown,
+        Class.RATE_LIMIT: policy.rate_limit_cooldown,
+    }.get(cls, policy.transient_cooldown)
+    if base == FOREVER:
+        return FOREVER
+    return float(min(base * 2 ** min(hits - 1, 16), policy.cooldown_max)) * (0.75 + 0.5 * _fraction(f"{id}:{hits}"))
+
+
+def _fraction(text: str) -> float:
+    """A number in [0, 1) that is the same for the same text on every machine."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32

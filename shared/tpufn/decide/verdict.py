@@ -1,0 +1,213 @@
+"""The verdict on an attempt: what its workers' reports, its heartbeats and the cloud say together.
+
+Order of belief. All zeros, none after a TERM of ours, is success whatever the cloud says. A preemption that the worker
+or the cloud reports comes next, then silence, then what the output's end looks like, and the exit code last: when one
+worker vanishes, the others die of it with exit codes that look like the application's own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpufn.domain.attempt import Attempt, AttemptState, Outcome
+from tpufn.domain.cloud import QueuedResourceState, NodeState, Tpu
+from tpufn.domain.orders import Exited, Phase, WorkerReport
+from tpufn.domain.policy import Policy
+
+SIGTERM_EXIT = 143
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """All that a verdict looks at. `tpu` is None when the cloud says *not found*; `blind` when it did not answer."""
+
+    now: float
+    attempt: Attempt
+    report: WorkerReport
+    tpu: Tpu | None
+    blind: bool = False
+    answering: frozenset[int] = frozenset()  # silent workers that a probe found alive all the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    outcome: Outcome
+    cause: str
+    evidence: tuple[str, ...] = ()
+    release: bool = False
+    failed_worker: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """Something is wrong; wait for evidence until `until`."""
+
+    until: float
+    cause: str
+
+
+def success(sight: Sight) -> Verdict | None:
+    """Zeros from every worker."""
+    if not sight.report.all_zero:
+        return None
+    count = sight.report.count
+    return Verdict(outcome=Outcome.SUCCEEDED, cause=f"exit 0 from {workers(count)}", evidence=(_codes(sight.report),))
+
+
+def lost_tpu(sight: Sight) -> Verdict | None:
+    """The TPU was reclaimed or is gone: the worker's notice, or the cloud's word."""
+    noticed = [i for i, e in sorted(sight.report.exited.items()) if e.preempted]
+    if noticed:
+        return _reclaimed(f"worker {noticed[0]} got the preemption notice")
+    if sight.blind:
+        return None
+    if sight.tpu is None:
+        return _gone("the cloud says not found")
+    request, node = sight.tpu.request, sight.tpu.node
+    if node is NodeState.PREEMPTED or request in (QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED):
+        return _reclaimed(f"the cloud says node {node or 'gone'}, queued resource {request or 'gone'}")
+    if sight.tpu.is_dead:
+        return _gone(f"the cloud says node {node or 'gone'}, queued resource {request or 'gone'}")
+    return None
+
+
+def judge_launch(sight: Sight) -> Verdict | Doubt | None:
+    """Before `go`: nothing of the user's has run yet."""
+    lost = lost_tpu(sight)
+    if lost:
+        return lost
+    failed = first_failure(sight.report)
+    if failed and failed.phase is Phase.DEVICE:
+        return _unfit(f"worker {failed.worker}: {failed.reason or 'the device is busy'}", failed.worker)
+    if failed:
+        return Doubt(until=sight.now, cause=f"set-up failed on worker {failed.worker}: {failed.reason}")
+    if sight.now >= sight.attempt.due_at:
+        missing = sorted(set(range(sight.report.count)) - sight.report.prepared)
+        return _unfit(f"workers {_list(missing)} were not prepared within the launch budget", None)
+    return None
+
+
+def judge_running(sight: Sight, *, policy: Policy, finish_timeout: float, max_runtime: float | None) -> Verdict | Doubt | None:
+    """While the command runs."""
+    attempt, now = sight.attempt, sight.now
+    if any(e.preempted for e in sight.report.exited.values()):
+        return lost_tpu(sight)
+    failed = first_failure(sight.report)
+    if failed:
+        return Doubt(until=now + policy.settle, cause=describe(failed))
+    lost = lost_tpu(sight)
+    if lost:
+        return lost
+    silent = silent_workers(sight, policy=policy)
+    if silent:
+        return Doubt(until=now + policy.settle, cause=f"no heartbeat from workers {_list(silent)}")
+    if max_runtime is not None and now >= attempt.started_at + max_runtime:
+        return Verdict(outcome=Outcome.TIMED_OUT, cause=f"ran longer than max_runtime ({max_runtime:g} s)")
+    if attempt.first_zero_at and now >= attempt.first_zero_at + finish_timeout:
+        late = sorted(set(range(sight.report.count)) - set(sight.report.exited))
+        cause = f"workers {_list(late)} still ran {finish_timeout:g} s after the first one had finished"
+        return Verdict(outcome=Outcome.TIMED_OUT, cause=cause)
+    return None
+
+
+def judge_settling(sight: Sight, *, policy: Policy) -> Verdict | None:
+    """In doubt: the evidence, the conclusive first. None while it is worth waiting for more."""
+    lost = lost_tpu(sight)
+    if lost:
+        return lost
+    failed = first_failure(sight.report)
+    silent = silent_workers(sight, policy=policy)
+    due = sight.now >= sight.attempt.due_at
+    if silent and due:
+        return _gone(f"workers {_list(silent)} went silent")
+    if failed is None:
+        return None
+    if failed.signature == "device-busy":
+        return _unfit(f"worker {failed.worker}: the device was busy", failed.worker)
+    if not (due or _everybody_answered(sight)):
+        return None
+    return _from_exit(failed, sight)
+
+
+def revived(sight: Sight, *, policy: Policy) -> bool:
+    """Whether the doubt was a false alarm: nobody failed and every worker is heard again."""
+    return first_failure(sight.report) is None and not silent_workers(sight, policy=policy)
+
+
+def stopped(sight: Sight) -> bool:
+    """The stop proof: every agent wrote `closed`, or the node cannot run anything any more."""
+    if sight.report.all_closed:
+        return True
+    return not sight.blind and (sight.tpu is None or sight.tpu.proves_stop)
+
+
+def first_failure(report: WorkerReport) -> Exited | None:
+    """The failure to blame: the earliest one that does not look like the death of a sibling."""
+    failures = [e for e in report.exited.values() if (e.code != 0 or e.phase is not Phase.COMMAND) and not e.ours]
+    return min(failures, key=lambda e: (e.signature == "sibling-death", e.at, e.worker), default=None)
+
+
+def silent_workers(sight: Sight, *, policy: Policy) -> tuple[int, ...]:
+    """Workers without an end whose heartbeat is overdue. Before the first beat, `go` counts as one."""
+    report, limit = sight.report, policy.heartbeat * policy.missed_heartbeats
+    start = max(sight.attempt.started_at, sight.attempt.created_at)
+    beats: Mapping[int, float] = report.heartbeats
+    waiting = (i for i in range(report.count) if i not in report.exited and i not in sight.answering)
+    return tuple(i for i in waiting if sight.now - max(beats.get(i, 0.0), start) > limit)
+
+
+def describe(failed: Exited) -> str:
+    """One worker's end in words."""
+    what = "the command" if failed.phase is Phase.COMMAND else f"its {failed.phase.value} step"
+    code = "without an exit code" if failed.code is None else f"with exit code {failed.code}"
+    return f"worker {failed.worker}: {what} ended {code}" + (f" ({failed.reason})" if failed.reason else "")
+
+
+def workers(count: int) -> str:
+    return "the worker" if count == 1 else f"all {count} workers"
+
+
+def _from_exit(failed: Exited, sight: Sight) -> Verdict:
+    evidence = (describe(failed), _codes(sight.report))
+    if failed.signature == "sibling-death":
+        cause = "every failed worker died of losing another one"
+        return Verdict(outcome=Outcome.INFRASTRUCTURE, cause=cause, evidence=evidence, release=True)
+    if failed.code == SIGTERM_EXIT:
+        cause = f"worker {failed.worker} was terminated from outside"
+        return Verdict(outcome=Outcome.INFRASTRUCTURE, cause=cause, evidence=evidence, release=True)
+    return Verdict(
+        outcome=Outcome.FAILED, cause=describe(failed), evidence=evidence, failed_worker=failed.worker
+    )
+
+
+def _everybody_answered(sight: Sight) -> bool:
+    """Every worker ended by itself or still beats after the failure, and the cloud says READY: nobody was lost."""
+    failed = first_failure(sight.report)
+    if failed is None or sight.blind or sight.tpu is None or sight.tpu.node is not NodeState.READY:
+        return False
+    beats = sight.report.heartbeats
+    return all(i in sight.report.exited or beats.get(i, 0.0) > failed.at + 1.0 for i in range(sight.report.count))
+
+
+def _reclaimed(cause: str) -> Verdict:
+    return Verdict(outcome=Outcome.PREEMPTED, cause=cause, evidence=(cause,), release=True)
+
+
+def _gone(cause: str) -> Verdict:
+    return Verdict(outcome=Outcome.INFRASTRUCTURE, cause=cause, evidence=(cause,), release=True)
+
+
+def _unfit(cause: str, worker: int | None) -> Verdict:
+    return Verdict(outcome=Outcome.UNFIT, cause=cause, evidence=(cause,), release=True, failed_worker=worker)
+
+
+def _codes(report: WorkerReport) -> str:
+    codes = {i: e.code for i, e in sorted(report.exited.items())}
+    return "exit codes: " + ", ".join(f"worker {i}: {'none' if c is None else c}" for i, c in codes.items())
+
+
+def _list(numbers: "tuple[int, ...] | list[int]") -> str:
+    return ", ".join(map(str, numbers))
+
+
+LIVE = frozenset({AttemptState.ASSIGNED, AttemptState.LAUNCHING, AttemptState.RUNNING, AttemptState.SETTLING})
+"""The states in which a verdict is still open."""
