@@ -16,7 +16,7 @@ class Client(Protocol):
     def mode(self) -> Mode: ...
     @property
     def where(self) -> str:
-        """Mode and place in words, for the first line of a command: `sandbox lab in ~/.local/state/tpufn/sandbox/lab`."""
+        """Mode and place in words, a command's first line: `sandbox lab in ~/.local/state/tpufn/sandbox/lab`."""
 
     def fleet(self) -> Fleet: ...
     def submit(
@@ -71,9 +71,10 @@ class Engine(Protocol):
 def open_client(*, home: str | None = None, deployment: str | None = None, sandbox: bool = False) -> Client:
     """The client of the deployment that flags, environment and files choose. Raises InputError where none do."""
     from tpufn import bootstrap, settings
+    from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
-    return bootstrap.parts(bootstrap.choose(chosen, sandbox=sandbox, starts=False), chosen).client
+    return bootstrap.parts(choose(chosen, sandbox=sandbox, starts=False), chosen).client
 
 
 def open_engine(
@@ -87,7 +88,8 @@ def open_engine(
 ) -> Engine:
     """An embedded engine, not started yet. `fresh` gives it a state directory of its own."""
     from tpufn import bootstrap, settings
+    from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
-    place = bootstrap.choose(chosen, sandbox=sandbox, starts=True, fresh=fresh)
+    place = choose(chosen, sandbox=sandbox, starts=True, fresh=fresh)
     return bootstrap.Sandbox(place, chosen, seed=seed, speed=speed)

@@ -1,4 +1,4 @@
-"""The client of the embedded modes: reads the store, publishes to the bus. It works with and without a running engine."""
+"""The client of the embedded modes: reads the store, publishes to the bus, with and without a running engine."""
 
 import itertools
 import uuid
@@ -45,10 +45,12 @@ class EmbeddedClient:
         lock: EngineLock,
         user: str,
         scratch: Path,
+        new_id: Callable[[], str],
     ) -> None:
         self.mode, self.where = mode, where
         self._declared, self._store, self._bus, self._blobs = fleet, store, bus, blobs
         self._clock, self._lock, self._user, self._scratch = clock, lock, user, scratch
+        self._new_id = new_id
 
     def fleet(self) -> Fleet:
         with self._store.cut() as cut:
@@ -71,9 +73,13 @@ class EmbeddedClient:
         resolved = resolve_file(loaded, fleet, self._blobs.region)
         warnings = (*loaded.warnings, *resolved.warnings)
         count = len(loaded.jobs)
-        tell(_note("job.validated", f"{path}: {count} job{'s' * (count != 1)}", warnings="\n".join(warnings), jobs=count))
-        bundles = self._bundles([(j.bundle, b) for j, b in zip(loaded.jobs, resolved.buckets, strict=True)], loaded.base_dir, tell)
-        submission_id = submission_id or job_id or uuid.uuid4().hex
+        tell(
+            _note("job.validated", f"{path}: {count} job{'s' * (count != 1)}", warnings="\n".join(warnings), jobs=count)
+        )
+        bundles = self._bundles(
+            [(j.bundle, b) for j, b in zip(loaded.jobs, resolved.buckets, strict=True)], loaded.base_dir, tell
+        )
+        submission_id = submission_id or job_id or self._new_id()
         body = write_submission(
             loaded.jobs, buckets=resolved.buckets, bundles=bundles, submission_id=submission_id, job_id=job_id
         )
@@ -132,9 +138,7 @@ class EmbeddedClient:
     def job(self, id: str) -> JobView:
         with self._store.cut() as cut:
             job = self._job(cut, id)
-            return JobView(
-                job=job, spec=cut.spec(id), attempts=tuple(cut.attempts(id)), history=tuple(cut.history(id))
-            )
+            return JobView(job=job, spec=cut.spec(id), attempts=tuple(cut.attempts(id)), history=tuple(cut.history(id)))
 
     def _job(self, cut: Cut, id: str) -> Job:
         job = cut.job(id)
@@ -328,5 +332,3 @@ def _raise_rejected(job: Job) -> None:
 
 def _note(event: str, reason: str, **data: str | int | bool) -> Note:
     return Note(event=event, subject="", reason=reason, data=data)
-
-

@@ -73,7 +73,9 @@ def _table(snapshot: SweepSnapshot) -> list[Step]:
 def _leaves(slot: Slot, snapshot: SweepSnapshot) -> Step | None:
     """Its pool left the file: drain it to nothing. A running job on it stays watched."""
     if slot.state is SlotState.FREE:
-        return Step(writes=(slot.on(SlotEvent.RETIRE, now=snapshot.now, cause="left the deployment"),), reason="retired")
+        return Step(
+            writes=(slot.on(SlotEvent.RETIRE, now=snapshot.now, cause="left the deployment"),), reason="retired"
+        )
     if slot.is_leg or slot.state is SlotState.IDLE:
         return released(slot, "its pool left the deployment", now=snapshot.now)
     return None
@@ -105,7 +107,7 @@ def _record(slot: Slot, snapshot: SweepSnapshot) -> SlotRecord:
 
 
 def _strays(snapshot: SweepSnapshot) -> list[Step]:
-    """Ours by nonce and not what a slot holds now: adopted when it is a late grant that nobody deletes, else deleted."""
+    """Ours by nonce and not what a slot holds now: a late grant that nobody deletes is adopted, all else deleted."""
     slots = {s.name: s for s in snapshot.slots}
     open_entities = {r.entity for r in snapshot.rows}
     steps = []
@@ -182,4 +184,3 @@ def _wakes(snapshot: SweepSnapshot) -> tuple[str, ...]:
 def quiet(slots: Sequence[Slot], *, jobs: bool, rows: bool) -> bool:
     """Whether a tick may end at once: every slot free, no job that is not terminal, no effect open."""
     return not jobs and not rows and all(s.state in (SlotState.FREE, SlotState.RETIRED) for s in slots)
-

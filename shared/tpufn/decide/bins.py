@@ -46,9 +46,7 @@ def idle_bins(fleet: Fleet, idle: Sequence[Slot], named: frozenset[str]) -> tupl
 
 def near_bins(job: Job, idle: Sequence[Slot], named: frozenset[str]) -> frozenset[str]:
     """The bins that hold a slot with one of the job's caches, or the slot that it ran on before."""
-    return frozenset(
-        slot_key(s.name) if s.name in named else s.pool for s in idle if affinity(job, s) > 0
-    )
+    return frozenset(slot_key(s.name) if s.name in named else s.pool for s in idle if affinity(job, s) > 0)
 
 
 def affinity(job: Job, slot: Slot) -> int:

@@ -20,6 +20,7 @@ from tpufn.decide.verdict import (
     revived,
     stopped,
     success,
+    unfit_tpu,
 )
 from tpufn.domain.attempt import AttemptState
 from tpufn.domain.policy import Policy
@@ -55,9 +56,9 @@ def _step(trio: Trio, sight: Sight, policy: Policy) -> Step | None:
 
 
 def _assigned(trio: Trio, sight: Sight, policy: Policy) -> Step:
-    lost = lost_tpu(sight)
-    if lost:
-        return _conclude(trio, sight, lost, policy)
+    verdict = lost_tpu(sight) or unfit_tpu(sight)
+    if verdict:
+        return _conclude(trio, sight, verdict, policy)
     return attempts.launch(trio, now=sight.now, policy=policy)
 
 

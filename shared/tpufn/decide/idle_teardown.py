@@ -29,7 +29,10 @@ def overdue(fleet: Fleet, slots: Sequence[Slot], *, now: float) -> tuple[Slot, .
     late = (
         s
         for s in slots
-        if s.state is SlotState.IDLE and not s.hold and s.pool not in adopted and now - s.idle_since >= fleet.idle_timeout
+        if s.state is SlotState.IDLE
+        and not s.hold
+        and s.pool not in adopted
+        and now - s.idle_since >= fleet.idle_timeout
     )
     return tuple(sorted(late, key=lambda s: (s.idle_since, s.name)))
 

@@ -3,15 +3,16 @@
 Sets of jobs that can be matched together are the independent sets of a transversal matroid, so taking each job in rank
 order whenever an augmenting path exists gives at once a largest matching and the lexicographically best one by rank.
 
-The graph is small because it is drawn between *bins*, not slots: a bin is what is alike to every job (the idle slots of
-one pool, or one slot that some job names). A bin is *open* while an alternating path leads from it to a free place. A
-search that fails has seen only bins that no path leads out of, and since places are never given back, those stay closed:
-failed searches are at most as many as bins, and a job that accepts only closed bins costs a look-up.
+The graph is small because it is drawn between *bins*, not slots: a bin is what is alike to every job (the idle slots
+of one pool, or one slot that some job names). A bin is *open* while an alternating path leads from it to a free place.
+A search that fails has seen only bins that no path leads out of, and since places are never given back, those stay
+closed: failed searches are at most as many as bins, and a job that accepts only closed bins costs a look-up.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,9 @@ class Matching:
 
     def open_keys(self) -> frozenset[str]:
         """The keys of every bin that may still take a job."""
-        return frozenset(key for b, closed in zip(self._bins, self._closed, strict=True) if not closed for key in b.keys)
+        return frozenset(
+            key for b, closed in zip(self._bins, self._closed, strict=True) if not closed for key in b.keys
+        )
 
     def offer(self, job: str, accepts: tuple[str, ...], *, near: Collection[str] = ()) -> bool:
         """Place a job, moving placed ones to other bins that they accept where that makes room. Bins named in `near`
@@ -100,7 +103,7 @@ class Matching:
 
     def _shift(self, path: list[int]) -> None:
         """Move one job along each edge of the path, the last edge first: the first bin has a place then."""
-        for here, there in reversed(list(zip(path, path[1:], strict=False))):
+        for here, there in reversed(list(pairwise(path))):
             bins = next(bins for bins, jobs in self._jobs[here].items() if jobs and there in bins)
             self._put(self._jobs[here][bins].pop(), bins, there)
             self._left[here] += 1

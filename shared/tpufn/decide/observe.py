@@ -72,7 +72,9 @@ def _advance(record: SlotRecord, seen: Observed, policy: Policy) -> Step | None:
             continue
         slot = slot.on(event, now=now, **_changes(event, tpu, now, policy))
         notes.append(slot_note(slot, f"slot.{slot.state}", state))
-        if event is SlotEvent.GRANTED or (event is SlotEvent.STARTED and record.slot.state is not SlotState.PROVISIONING):
+        if event is SlotEvent.GRANTED or (
+            event is SlotEvent.STARTED and record.slot.state is not SlotState.PROVISIONING
+        ):
             writes.append(outcome(record, "granted"))
     if not notes:
         return None

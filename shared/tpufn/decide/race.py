@@ -54,7 +54,9 @@ class Room:
 class Walk:
     """The heads of the queue walking past the rooms, best rank first. A matched head needs no leg."""
 
-    def __init__(self, fleet: Fleet, slots: Sequence[Slot], scopes: Mapping[str, Scope], named: frozenset[str], now: float):
+    def __init__(
+        self, fleet: Fleet, slots: Sequence[Slot], scopes: Mapping[str, Scope], named: frozenset[str], now: float
+    ):
         self.idle = assignable(slots)
         self.matching = Matching(idle_bins(fleet, self.idle, named))
         self.rooms = _rooms(fleet, slots, scopes, now)

@@ -39,7 +39,9 @@ def classify(code: int, text: str, pool: Pool) -> Refusal:
         refusal = rule(code, words, pool)
         if refusal is not None:
             return refusal
-    return Refusal(cls=Class.UNKNOWN, scope=_model(pool, type_scope(pool.type, pool.zone)), text=words or f"code {code}")
+    return Refusal(
+        cls=Class.UNKNOWN, scope=_model(pool, type_scope(pool.type, pool.zone)), text=words or f"code {code}"
+    )
 
 
 def _quota(code: int, text: str, pool: Pool) -> Refusal | None:

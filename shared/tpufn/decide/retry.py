@@ -1,4 +1,4 @@
-"""What follows an attempt: another one, after which pause, or the job's end. Each kind of failure has its own budget."""
+"""What follows an attempt: another one after a pause, or the job's end. Each kind of failure has its own budget."""
 
 from dataclasses import dataclass, replace
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpufn.domain.attempt import Attempt, AttemptState, Outcome
-from tpufn.domain.cloud import QueuedResourceState, NodeState, Tpu
+from tpufn.domain.cloud import NodeState, QueuedResourceState, Tpu
 from tpufn.domain.orders import Exited, Phase, WorkerReport
 from tpufn.domain.policy import Policy
 
@@ -70,6 +70,13 @@ def lost_tpu(sight: Sight) -> Verdict | None:
     return None
 
 
+def unfit_tpu(sight: Sight) -> Verdict | None:
+    """Launch only on READY and HEALTHY: idle TPUs may have fallen ill since they were last looked at."""
+    if sight.blind or sight.tpu is None or sight.tpu.is_ready:
+        return None
+    return _unfit(f"node {sight.tpu.node or 'none'}, health {sight.tpu.health or 'unknown'}", None)
+
+
 def judge_launch(sight: Sight) -> Verdict | Doubt | None:
     """Before `go`: nothing of the user's has run yet."""
     lost = lost_tpu(sight)
@@ -86,7 +93,9 @@ def judge_launch(sight: Sight) -> Verdict | Doubt | None:
     return None
 
 
-def judge_running(sight: Sight, *, policy: Policy, finish_timeout: float, max_runtime: float | None) -> Verdict | Doubt | None:
+def judge_running(
+    sight: Sight, *, policy: Policy, finish_timeout: float, max_runtime: float | None
+) -> Verdict | Doubt | None:
     """While the command runs."""
     attempt, now = sight.attempt, sight.now
     if any(e.preempted for e in sight.report.exited.values()):
@@ -174,9 +183,7 @@ def _from_exit(failed: Exited, sight: Sight) -> Verdict:
     if failed.code == SIGTERM_EXIT:
         cause = f"worker {failed.worker} was terminated from outside"
         return Verdict(outcome=Outcome.INFRASTRUCTURE, cause=cause, evidence=evidence, release=True)
-    return Verdict(
-        outcome=Outcome.FAILED, cause=describe(failed), evidence=evidence, failed_worker=failed.worker
-    )
+    return Verdict(outcome=Outcome.FAILED, cause=describe(failed), evidence=evidence, failed_worker=failed.worker)
 
 
 def _everybody_answered(sight: Sight) -> bool:

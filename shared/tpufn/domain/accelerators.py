@@ -166,7 +166,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 _BY_PREFIX = {f.prefix: f for f in FAMILIES.values()}
 _ALIASES = {"v5e": "v5litepod", "v5lite": "v5litepod", "v5litepod": "v5litepod", "v6": "v6e"}
 _TYPE = re.compile(r"([a-z][a-z0-9]*)-([1-9][0-9]*)")
-_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)*-[a-z]+[0-9]+)-[a-z]")
+_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)*-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
 
 
 def api_type(name: str) -> str:

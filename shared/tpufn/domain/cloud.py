@@ -1,4 +1,4 @@
-"""What the cloud says of a TPU: queued resource and node, merged into one observation. States are the API's own names."""
+"""What the cloud says of a TPU: queued resource and node as one observation. States are the API's own names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,11 +47,15 @@ class Health(StrEnum):
 
 DEAD_NODES = frozenset({NodeState.PREEMPTED, NodeState.TERMINATED, NodeState.STOPPED})
 """Node states that are a stop proof: nothing runs there any more."""
-LOST_NODES = DEAD_NODES | {NodeState.REPAIRING, NodeState.UNKNOWN, NodeState.HIDING, NodeState.HIDDEN, NodeState.DELETING}
+LOST_NODES = DEAD_NODES | {
+    NodeState.REPAIRING,
+    NodeState.UNKNOWN,
+    NodeState.HIDING,
+    NodeState.HIDDEN,
+    NodeState.DELETING,
+}
 """Node states in which a TPU is of no use to us any more, though it may still eat quota."""
-DEAD_REQUESTS = frozenset(
-    {QueuedResourceState.FAILED, QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED}
-)
+DEAD_REQUESTS = frozenset({QueuedResourceState.FAILED, QueuedResourceState.SUSPENDING, QueuedResourceState.SUSPENDED})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,15 @@
 """The errors, as one small tree. A class says what to do next; its message names the thing, the cause and the fix.
 
-    TpufnError
-    ├── InputError           tell the user: the input is wrong                      exit 2
-    ├── NotFound             tell the user: no such job, slot or attempt            exit 3
-    ├── Conflict             tell the user: it exists already, or differently       exit 4
-    ├── CloudUnavailable     tell the user: the cloud is unreachable or refuses     exit 5
-    ├── Refused              the TPU API said no; `decide.refusals` classifies the text
-    ├── Unknown              the call may have taken effect: read before anything destructive
-    ├── Stale                somebody committed first: reload and decide again
-    ├── CommitUnknown        the commit's answer was lost: reload and look for its id
-    └── IllegalTransition    a state machine has no such edge: a defect, or an event that came too late
+TpufnError
+├── InputError           tell the user: the input is wrong                      exit 2
+├── NotFound             tell the user: no such job, slot or attempt            exit 3
+├── Conflict             tell the user: it exists already, or differently       exit 4
+├── CloudUnavailable     tell the user: the cloud is unreachable or refuses     exit 5
+├── Refused              the TPU API said no; `decide.refusals` classifies the text
+├── Unknown              the call may have taken effect: read before anything destructive
+├── Stale                somebody committed first: reload and decide again
+├── CommitUnknown        the commit's answer was lost: reload and look for its id
+└── IllegalTransition    a state machine has no such edge: a defect, or an event that came too late
 """
 
 from collections.abc import Iterable

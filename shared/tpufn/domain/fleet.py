@@ -126,9 +126,7 @@ def accepting_pools(fleet: Fleet, accepts: tuple[str, ...]) -> tuple[Pool, ...]:
     """The pools that answer to any of the keys; a key of a single slot counts its pool."""
     wanted = frozenset(accepts)
     return tuple(
-        pool
-        for pool in fleet.pools
-        if wanted & pool_keys(pool) or any(slot_key(name) in wanted for name in pool.slots)
+        pool for pool in fleet.pools if wanted & pool_keys(pool) or any(slot_key(name) in wanted for name in pool.slots)
     )
 
 

@@ -110,9 +110,7 @@ class WorkerReport:
     @property
     def zeros(self) -> frozenset[int]:
         """Workers whose command ended with zero before any TERM of ours."""
-        return frozenset(
-            i for i, e in self.exited.items() if e.code == 0 and not e.ours and e.phase is Phase.COMMAND
-        )
+        return frozenset(i for i, e in self.exited.items() if e.code == 0 and not e.ours and e.phase is Phase.COMMAND)
 
     @property
     def all_zero(self) -> bool:

@@ -22,7 +22,7 @@ _ALREADY_EXISTS = (6, 409)
 
 
 def create(ports: Ports, effect: Effect, policy: Policy) -> Result:
-    """Ask for the TPU. "Already exists" is success only if the labels are this deployment's, slot's and generation's."""
+    """Ask for the TPU. "Already exists" is success only if its labels say this deployment, slot and generation."""
     with ports.store.cut() as cut:
         slot, fleet = cut.slot(effect.name), cut.fleet()
     pool = fleet.pool(slot.pool) if slot and fleet else None

@@ -32,9 +32,7 @@ def load_race(ports: Ports, event: Event, policy: Policy) -> race.RaceSnapshot |
         if fleet is None:
             return None
         heads = race_heads(cut, fleet, slots, scopes)
-        return race.RaceSnapshot(
-            now=cut.now, fleet=fleet, slots=slots, scopes={s.id: s for s in scopes}, heads=heads
-        )
+        return race.RaceSnapshot(now=cut.now, fleet=fleet, slots=slots, scopes={s.id: s for s in scopes}, heads=heads)
 
 
 def load_idle(ports: Ports, event: Event, policy: Policy) -> idle_teardown.IdleSnapshot | None:

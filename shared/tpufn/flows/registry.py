@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tpufn.domain.events import Event, PreemptionNotice, Submission, Tick, Wake, WorkerEvent, WorkerReady, Written
 from tpufn.domain.events import Command as CommandEvent
+from tpufn.domain.events import Event, PreemptionNotice, Submission, Tick, Wake, WorkerEvent, WorkerReady, Written
 from tpufn.flows.attempts import CONTROL, EXECUTE, PREEMPTION
 from tpufn.flows.placement import ASSIGN, CAPACITY_RACE, IDLE_TEARDOWN
 from tpufn.flows.submission import SUBMIT

@@ -1,4 +1,4 @@
-"""`autoscale`: the cloud is listed first, then the slots are read, so that what was created in between is not a stray."""
+"""`autoscale`: the cloud is listed first and the slots read then, so that nothing created in between is a stray."""
 
 from collections.abc import Mapping, Sequence
 

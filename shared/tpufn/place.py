@@ -1,0 +1,102 @@
+"""Mode and deployment: where a command's state is, and which fleet is declared there."""
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tpufn.adapters.lock import EngineLock
+from tpufn.domain.accelerators import FAMILIES
+from tpufn.domain.errors import CloudUnavailable, InputError
+from tpufn.domain.fleet import Fleet, Mode, Pool, pool_id
+from tpufn.settings import Settings
+
+_KEEP_RUNS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A state directory and the fleet that the deployment file declares for it (None: only what is stored)."""
+
+    mode: Mode
+    directory: Path
+    fleet: Fleet | None
+
+    @property
+    def where(self) -> str:
+        shown = str(self.directory).replace(str(Path.home()), "~", 1)
+        return f"{self.mode} {self.directory.name} in {shown}"
+
+
+def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = False) -> Place:
+    """Mode and deployment: --deployment, TPUFN_DEPLOYMENT, ./deployment.yaml; else only a sandbox is left.
+
+    `starts`: the command starts an engine (demo, run, up). `fresh`: with a state directory of its own.
+    """
+    named = settings.home / "sandbox" / settings.deployment if settings.deployment else None
+    if named is not None and not Path(settings.deployment).exists() and (named / "state.sqlite").exists():
+        return Place(mode=Mode.SANDBOX, directory=named, fleet=None)
+    fleet = _declared(settings)
+    if fleet is None and not (sandbox or starts):
+        raise InputError(_NOTHING_SAYS)
+    if fleet is not None and fleet.mode is Mode.LAPTOP and not sandbox:
+        return Place(mode=Mode.LAPTOP, directory=settings.home / "laptop" / fleet.name, fleet=fleet)
+    fleet = fleet or default_fleet()
+    place = Place(mode=Mode.SANDBOX, directory=settings.home / "sandbox" / fleet.name, fleet=fleet)
+    if fresh:
+        return replace(place, directory=_fresh(settings.home / "sandbox", fleet.name))
+    if not sandbox and not starts and not EngineLock(place.directory / "engine.lock").is_held():
+        raise CloudUnavailable(
+            f"deployment {fleet.name} has mode cloud, and no sandbox engine of it runs here: "
+            "add --sandbox, or start one with `tpufn up --sandbox`"
+        )
+    return place
+
+
+_NOTHING_SAYS = (
+    "nothing says which deployment is meant: write one with `tpufn init`, name one with --deployment PATH, "
+    "or add --sandbox to use simulated TPUs on this machine"
+)
+
+
+def _declared(settings: Settings) -> Fleet | None:
+    path = settings.deployment or ("deployment.yaml" if Path("deployment.yaml").exists() else "")
+    if not path:
+        return None
+    from tpufn.spec.deployment import load_deployment
+
+    return load_deployment(path).fleet
+
+
+def default_fleet() -> Fleet:
+    """The sandbox's fleet where no file declares one: two slots of many types, in the zones that sell them."""
+    sizes = {"v4": (8, 16, 32, 64), "v5e": (4, 8, 16, 64), "v5p": (8, 16, 32), "v6e": (4, 8, 16, 64)}
+    pools = [
+        Pool(
+            id=pool_id(Pool.model, f"{family.prefix}-{size}", zone),
+            type=f"{family.prefix}-{size}",
+            zone=zone,
+            count=2,
+            runtime=family.runtimes[0],
+        )
+        for name, family in FAMILIES.items()
+        for size in sizes.get(name, ())
+        for zone in family.zones[:3]
+    ]
+    return Fleet(name="sandbox", project="sandbox", mode=Mode.SANDBOX, pools=tuple(pools), idle_timeout=60.0)
+
+
+def _fresh(parent: Path, name: str) -> Path:
+    """A new state directory `<name>-<n>`; the oldest of its kind go, as far as no engine runs on them."""
+    parent.mkdir(parents=True, exist_ok=True)
+    mine = sorted((d for d in parent.glob(f"{name}-run*") if d.is_dir()), key=lambda d: d.stat().st_mtime)
+    for old in mine[: max(0, len(mine) - _KEEP_RUNS + 1)]:
+        if not EngineLock(old / "engine.lock").is_held():
+            shutil.rmtree(old, ignore_errors=True)
+    for number in range(1, 100_000):
+        directory = parent / f"{name}-run{number}"
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            continue
+        return directory
+    raise InputError(f"{parent} is full of old runs: remove some")
