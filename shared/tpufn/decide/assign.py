@@ -71,10 +71,9 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
     """Lease the slot to the job: job, slot and a new attempt in one commit."""
     pool = snapshot.fleet.pool(slot.pool)
     assert pool is not None, f"slot {slot.name} has no pool"
-    now = snapshot.now
-    job, slot, attempt = leased(job, slot, pool, now=now)
     losers = [s.name for s in snapshot.slots if s.is_leg and not s.hold and _accepted(job, s, snapshot.fleet)]
-    waited = now - job.submitted_at
+    waited = snapshot.now - job.submitted_at
+    job, slot, attempt = leased(job, slot, pool, now=snapshot.now)
     reason = f"best rank for {slot.name} ({pool.type} in {pool.zone}); waited {waited:.1f} s"
     won = Note(
         event="race.won",
@@ -85,13 +84,20 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
         reason=reason,
         data={"type": pool.type, "zone": pool.zone, "waited": round(waited, 3), "losers": ",".join(losers)},
     )
-    assigned = Note(
+    return Step(writes=(job, slot, attempt), notes=(won, assigned_note(attempt, pool)), reason=reason)
+
+
+def assigned_note(attempt: Attempt, pool: Pool, *, again: bool = False) -> Note:
+    """The note of a new attempt; `again` on the TPU of the one before."""
+    where = f"attempt {attempt.number} on {attempt.slot}"
+    pin = f", pinned to {attempt.region}" if attempt.number > 1 else ""
+    return Note(
         event="attempt.assigned",
         subject=attempt_entity(attempt.id),
-        job=job.id,
+        job=attempt.job,
         attempt=attempt.id,
-        slot=slot.name,
-        reason=f"attempt {attempt.number} on {slot.name}" + (f", pinned to {job.region}" if attempt.number > 1 else ""),
+        slot=attempt.slot,
+        reason=f"{where} again, which is clean" if again else where + pin,
         data={
             "number": attempt.number,
             "region": attempt.region,
@@ -101,7 +107,6 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
             "retained_region": attempt.number > 1,
         },
     )
-    return Step(writes=(job, slot, attempt), notes=(won, assigned), reason=reason)
 
 
 def leased(job: Job, slot: Slot, pool: Pool, *, now: float) -> tuple[Job, Slot, Attempt]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tpufn.decide.assign import leased, unpinned
+from tpufn.decide.assign import assigned_note, leased, unpinned
 from tpufn.decide.decision import Step
 from tpufn.decide.release import released, slot_note
 from tpufn.decide.retry import Again, Enough, after
@@ -35,8 +35,10 @@ class Trio:
 def launch(trio: Trio, *, now: float, policy: Policy) -> Step:
     attempt = trio.attempt.on(AttemptEvent.LAUNCH, now=now, due_at=now + policy.launch_budget, due="launch")
     effect = Effect(kind=Kind.LAUNCH, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
-    count = len(attempt.workers)
-    note = attempt_note(attempt, "attempt.launching", f"on {count} workers of {attempt.slot}", workers=count)
+    count, hosts = len(attempt.workers), trio.pool.accelerator.hosts if trio.pool else 0
+    capped = f", which stand for the {hosts} of a real {trio.pool.type}" if trio.pool and count < hosts else ""
+    reason = f"on {count} workers of {attempt.slot}{capped}"
+    note = attempt_note(attempt, "attempt.launching", reason, workers=count)
     return Step(writes=(attempt,), effects=(effect,), notes=(note,), reason=note.reason)
 
 
@@ -212,18 +214,7 @@ def _lease_again(trio: Trio, job: Job, slot_step: Step, *, now: float) -> Step |
     if slot.hold:
         return None
     job, slot, attempt = leased(job, slot, trio.pool, now=now)
-    note = attempt_note(
-        attempt,
-        "attempt.assigned",
-        f"attempt {attempt.number} on {slot.name} again, which is clean",
-        number=attempt.number,
-        region=attempt.region,
-        zone=attempt.zone,
-        type=trio.pool.type,
-        workers=len(attempt.workers),
-        retained_region=True,
-    )
-    return Step(writes=(job, slot, attempt), notes=(note,))
+    return Step(writes=(job, slot, attempt), notes=(assigned_note(attempt, trio.pool, again=True),))
 
 
 def codes(report: WorkerReport) -> tuple[int | None, ...]:

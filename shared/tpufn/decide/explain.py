@@ -46,6 +46,8 @@ def _headline(snapshot: WhySnapshot, pools: Sequence[Pool]) -> str:
     match job.state:
         case JobState.PENDING if not pools:
             return job.unschedulable or "nothing in the fleet can run it: no pool offers its type in its regions"
+        case JobState.PENDING if stuck := _impossible_everywhere(pools, snapshot):
+            return f"unschedulable: {stuck}"
         case JobState.PENDING:
             behind = f", behind {snapshot.ahead} jobs" if snapshot.ahead else ""
             pinned = f" in {job.region}, where its checkpoints are" if job.region else ""
@@ -60,6 +62,14 @@ def _headline(snapshot: WhySnapshot, pools: Sequence[Pool]) -> str:
             return f"is being cancelled: waits for proof that nothing of it runs on {job.slot}"
         case _:
             return f"{job.state}: {job.cause}"
+
+
+def _impossible_everywhere(pools: Sequence[Pool], snapshot: WhySnapshot) -> str:
+    """Why no pool that accepts the job can work until something changes; "" when one may."""
+    revision = snapshot.fleet.revision
+    blocks = [blocking(pool, snapshot.scopes, now=snapshot.now, revision=revision) for pool in pools]
+    causes = [block.cause for block in blocks if block is not None and block.cls is Class.STRUCTURAL]
+    return "; ".join(dict.fromkeys(causes)) if len(causes) == len(pools) else ""
 
 
 def outlook(pool: Pool, snapshot: WhySnapshot) -> PoolOutlook:
