@@ -82,7 +82,8 @@ class Sandbox:
     """The embedded engine over simulated TPUs whose jobs really run. See `client.Engine` for the contract."""
 
     def __init__(self, place: Place, settings: Settings, *, seed: int | None, speed: float) -> None:
-        from tpufn.simulation.capacity import Capacity
+        from tpufn.simulation.capacity import Capacity, Supply
+        from tpufn.simulation.capacity import Place as Supplied
         from tpufn.simulation.cloud import SimulatedCloud
         from tpufn.simulation.workers import LocalWorkers
 
@@ -92,10 +93,17 @@ class Sandbox:
         self.client = p.client
         directory = place.directory
         mailbox = _mailbox_path(directory)
-        workers = LocalWorkers(directory / "hosts", directory / "buckets", socket=mailbox)
+        workers = LocalWorkers(
+            directory / "hosts",
+            directory / "buckets",
+            socket=mailbox,
+            secret=lambda name: sandbox_secret(settings.home, name),
+        )
+        pools = p.client.fleet().pools  # whatever the catalogue says: what the file declares is to be had here
+        supply = {Supplied(pool.model, pool.accelerator.family, pool.zone): Supply() for pool in pools}
         chance = secrets.randbits(32) if seed is None else seed
         self.simulation = SimulatedCloud(
-            Capacity(seed=chance, speed=speed, worker_cap=WORKER_CAP),
+            Capacity(seed=chance, speed=speed, worker_cap=WORKER_CAP, supply=supply),
             clock=p.clock,
             hosts=workers,
             path=directory / "cloud.sqlite",
@@ -147,6 +155,15 @@ class Sandbox:
     def _apply(self) -> None:
         if self._parts.place.fleet is not None:
             apply_fleet(self._parts.store, self._parts.place.fleet)
+
+
+def sandbox_secret(home: Path, name: str) -> str:
+    """A secret's value in the sandbox: the file `secrets/NAME` of the home directory, else a text that says so."""
+    bare = name.partition("@")[0]
+    try:
+        return (home / "secrets" / bare).read_text().rstrip("\n")
+    except OSError:
+        return f"sandbox value of {bare}"
 
 
 def make_runner(ports: Ports) -> Runner:

@@ -104,6 +104,10 @@ def _exists(code: int, text: str, pool: Pool) -> Refusal | None:
     return Refusal(cls=Class.EXISTS, scope="", text=text)
 
 
+def _gone(code: int, text: str, pool: Pool) -> Refusal | None:
+    return Refusal(cls=Class.GONE, scope="", text=text) if code in (5, 404) else None
+
+
 def _delete_refused(code: int, text: str, pool: Pool) -> Refusal | None:
     if not re.search(r"Delete\w+ is not supported when state is", text):
         return None
@@ -146,6 +150,7 @@ _RULES: Sequence[Rule] = (
     _preempted,
     _delete_refused,
     _exists,
+    _gone,
     _permission,
     _specification,
     _rate_limit,
