@@ -26,7 +26,12 @@ def encode(document: Document) -> dict[str, Any]:
     """The body of a document."""
     body: dict[str, Any] = msgspec.to_builtins(document)
     del body["version"]
-    return body | {"schema": SCHEMA}
+    return {key: _json_ready(value) for key, value in body.items()} | {"schema": SCHEMA}
+
+
+def _json_ready(value: Any) -> Any:
+    """JSON has no infinity (a cool-down without end); `decode` reads its name as a number again."""
+    return "Infinity" if value == float("inf") else value
 
 
 def decode(type: type[T], body: dict[str, Any], version: str) -> T:
@@ -53,4 +58,3 @@ def reference(document: Document) -> tuple[str, str]:
             return "outbox", entity
         case Fleet():
             return "fleet", "current"
-

@@ -138,7 +138,7 @@ class Object:
 
 
 class Blobs(Protocol):
-    """Buckets. Names are bare (`my-bucket`), keys have no leading slash. Raises NotFound for a missing bucket/object."""
+    """Buckets. Names are bare (`my-bucket`), keys have no leading slash. Raises NotFound for what is missing."""
 
     def region(self, bucket: str) -> str:
         """The bucket's one region."""

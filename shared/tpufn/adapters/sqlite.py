@@ -269,5 +269,3 @@ class SqliteCut:
     @staticmethod
     def _decode(type: type[T], rows: Any) -> list[T]:
         return [decode(type, msgspec.json.decode(body), str(version)) for body, version in rows.fetchall()]
-
-

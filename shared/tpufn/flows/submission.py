@@ -21,7 +21,7 @@ def load(ports: Ports, event: Event, policy: Policy) -> submit.SubmitSnapshot | 
         specs: tuple[JobSpec, ...] = ()
         problems: tuple[str, ...] = ()
         try:
-            specs = read_submission(event.body, fleet)
+            specs = read_submission(event.body, fleet, submission_id=event.id)
         except InputError as error:
             problems = error.problems
         existing = _existing(cut, (*(s.id for s in specs), submit.rejected_id(event)))
