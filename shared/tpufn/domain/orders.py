@@ -66,6 +66,8 @@ class StopOrder:
     tpu: str
     workers: tuple[Worker, ...]
     reason: str
+    bucket: str = ""  # with `prefix`: where a worker that the launch never reached says that it is closed
+    prefix: str = ""
     zone: str = ""
     grace: float = 30.0
 

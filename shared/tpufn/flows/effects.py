@@ -151,6 +151,8 @@ def stop(ports: Ports, effect: Effect, policy: Policy) -> Result:
         tpu=attempt.tpu,
         workers=attempt.workers,
         reason=effect.reason,
+        bucket=attempt.bucket,
+        prefix=attempt.prefix,
         zone=attempt.zone,
         grace=policy.grace,
     )
