@@ -70,11 +70,12 @@ class Engine(Protocol):
 
 def open_client(*, home: str | None = None, deployment: str | None = None, sandbox: bool = False) -> Client:
     """The client of the deployment that flags, environment and files choose. Raises InputError where none do."""
-    from tpufn import bootstrap, settings
+    from tpufn import settings
+    from tpufn.bootstrap import sandbox as embedded
     from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
-    return bootstrap.parts(choose(chosen, sandbox=sandbox, starts=False), chosen).client
+    return embedded.parts(choose(chosen, sandbox=sandbox, starts=False), chosen).client
 
 
 def open_engine(
@@ -87,9 +88,10 @@ def open_engine(
     fresh: bool = False,
 ) -> Engine:
     """An embedded engine, not started yet. `fresh` gives it a state directory of its own."""
-    from tpufn import bootstrap, settings
+    from tpufn import settings
+    from tpufn.bootstrap import sandbox as embedded
     from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
     place = choose(chosen, sandbox=sandbox, starts=True, fresh=fresh)
-    return bootstrap.Sandbox(place, chosen, seed=seed, speed=speed)
+    return embedded.Sandbox(place, chosen, seed=seed, speed=speed)

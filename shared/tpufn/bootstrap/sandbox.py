@@ -1,4 +1,4 @@
-"""Settings -> ports: the only module that names an adapter, and the only one that knows what a mode is made of."""
+"""The sandbox: SQLite, in-process bus, simulated TPUs whose jobs really run."""
 
 import hashlib
 import os
@@ -148,9 +148,14 @@ class Sandbox:
             pools = tuple(replace(pool, keep_warm=0) for pool in fleet.pools)
             apply_fleet(self._parts.store, replace(fleet, pools=pools, idle_timeout=0.0))
         deadline = self._parts.clock.now() + timeout
-        while self.simulation.provisioned() and self._parts.clock.now() < deadline:
-            self._parts.clock.sleep(0.05)
+        while self._is_held() and self._parts.clock.now() < deadline:
+            self._parts.clock.sleep(0.02)
         return int(self.simulation.provisioned())
+
+    def _is_held(self) -> bool:
+        """Whether the cloud or a slot still has a TPU that no live job uses."""
+        with self._parts.store.cut() as cut:
+            return self.simulation.provisioned() > 0 or any(slot.holds_chips for slot in cut.slots())
 
     def _apply(self) -> None:
         if self._parts.place.fleet is not None:
