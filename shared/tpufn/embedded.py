@@ -54,11 +54,7 @@ class EmbeddedClient:
 
     def fleet(self) -> Fleet:
         with self._store.cut() as cut:
-            applied = cut.fleet()
-        fleet = applied or self._declared
-        if fleet is None:
-            raise NotFound("no fleet has been declared here yet: name a deployment file with -d, or start `tpufn up`")
-        return fleet
+            return self._fleet(cut)
 
     def submit(
         self, path: str, *, job_id: str = "", submission_id: str = "", progress: Callable[[Note], None] | None = None
@@ -236,7 +232,7 @@ class EmbeddedClient:
         jobs = [self.job(id).job for id in ids]
         for job in jobs:
             if job.is_terminal:
-                raise Conflict(f"{job.id} has {job.state} already; there is nothing to cancel")
+                raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
         for job in jobs:
             self._command("cancel", job.id, if_pending=if_pending)
         return {job.id: self._after_cancel(job, if_pending=if_pending) for job in jobs}
@@ -250,7 +246,7 @@ class EmbeddedClient:
     def set_priority(self, id: str, priority: Priority) -> str:
         job = self.job(id).job
         if job.is_terminal:
-            raise Conflict(f"{id} has {job.state} already; its priority does not matter any more")
+            raise Conflict(f"{id} has ended already ({job.state}); its priority does not matter any more")
         self._command("set-priority", id, priority=priority.label)
         now = self._until(id, lambda j: j.priority is priority)
         return f"priority {now.priority.label}" if now.priority is priority else self._later()
@@ -291,7 +287,10 @@ class EmbeddedClient:
         return "will be done when an engine runs (`tpufn up`)"
 
     def _fleet(self, cut: Cut) -> Fleet:
-        return cut.fleet() or self.fleet()
+        fleet = cut.fleet() or self._declared
+        if fleet is None:
+            raise NotFound("no fleet has been declared here yet: name a deployment file with -d, or start `tpufn up`")
+        return fleet
 
 
 def _slot_view(slot: Slot, fleet: Fleet) -> SlotView:

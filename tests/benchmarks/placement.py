@@ -1,6 +1,6 @@
 """Placement: many jobs over many slots, checked against a reference solver. Prints one JSON line last.
 
-    python tests/benchmarks/placement.py --jobs 10000 --slots 1000
+python tests/benchmarks/placement.py --jobs 10000 --slots 1000
 """
 
 import argparse

@@ -106,3 +106,13 @@ def test_a_bucket_without_a_pool_is_a_warning(write: Callable[[str, str], Path])
     text = "jobs:\n  - {tpu: v6e-8, buckets: [gs://east, gs://asia], command: run}\n"
     resolved = resolve_file(load_jobs(write("job.yaml", text)), FLEET, region_of)
     assert "jobs[0].buckets[1]: gs://asia is in asia-northeast1" in resolved.warnings[0]
+
+
+def test_a_literal_address_needs_no_cloud_when_there_are_several_buckets(tmp_path: Path) -> None:
+    """`validate-jobs` must find what costs money without asking where the buckets are."""
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "jobs:\n  - tpu: v6e-8\n    buckets: [gs://aaa, gs://bbb]\n    command: python3 train.py --data gs://aaa/data\n"
+    )
+    with pytest.raises(InputError, match="transfer between regions costs money"):
+        load_jobs(file)

@@ -67,7 +67,7 @@ def admitted(spec: JobSpec, snapshot: SubmitSnapshot, event: Submission) -> Job:
 def _admission_notes(job: Job, fleet: Fleet) -> list[Note]:
     pools = accepting_pools(fleet, job.accepts)
     names = ", ".join(p.id for p in pools)
-    submitted = job_note(job, "job.submitted", f"priority {job.priority.label}, {len(pools)} pools can run it: {names}")
+    submitted = job_note(job, "job.submitted", f"priority {job.priority.label}; can run in {names or 'no pool'}")
     if not job.unschedulable:
         return [submitted]
     return [submitted, job_note(job, "job.unschedulable", job.unschedulable)]

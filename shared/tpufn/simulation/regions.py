@@ -1,4 +1,4 @@
-"""The sandbox's buckets: each gs:// name of a job file is a directory here, and lies in a region of the sandbox fleet."""
+"""The sandbox's buckets: each gs:// name is a directory here, and lies in a region of the sandbox fleet."""
 
 import json
 import os

@@ -10,6 +10,7 @@ from tpufn.domain.fleet import Fleet
 from tpufn.spec.checked import Keys, check
 from tpufn.spec.fitting import misfits, unlikely
 from tpufn.spec.job_model import JobFile, secret_clashes
+from tpufn.spec.literals import several_regions
 from tpufn.spec.problems import Loc, Report, did_you_mean
 from tpufn.spec.scalars import kind_of
 from tpufn.spec.yaml_source import Source, load
@@ -40,7 +41,12 @@ def load_jobs(path: str | PathLike[str], *, fleet: Fleet | None = None) -> Loade
     warnings: list[str] = []
     for index, job in jobs.items():
         at: Loc = ("jobs", index)
-        for loc, text in (*secret_clashes(job), *_bundle_problems(job, base), *misfits(job, fleet)):
+        for loc, text in (
+            *secret_clashes(job),
+            *_bundle_problems(job, base),
+            *misfits(job, fleet),
+            *several_regions(job),
+        ):
             report.add((*at, *loc), text)
         warnings += [f"{report.where((*at, *loc))}: {text}" for loc, text in (*_overruled(job), *unlikely(job, fleet))]
     for index, text in _repeated_ids(jobs):

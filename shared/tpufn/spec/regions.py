@@ -4,24 +4,17 @@ Reading a bucket from another region is slow, and each byte is paid for. So a jo
 may run in, runs only beside one of them, and names its data through JOB_BUCKET instead of by a literal address.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tpufn.domain.accelerators import region_of as zone_region
-from tpufn.domain.errors import NotFound
 from tpufn.domain.fleet import Fleet
 from tpufn.spec.fitting import candidate_pools, slot_pool
 from tpufn.spec.job_model import JobFile, JobKeys
 from tpufn.spec.jobs import LoadedJobs
+from tpufn.spec.literals import COST, RegionOf, known_region, literal_faults
 from tpufn.spec.problems import Loc, Report
 from tpufn.spec.scalars import is_region
-
-RegionOf = Callable[[str], str]
-"""A bucket's bare name -> its region ("" where it is not known). May raise NotFound."""
-
-_LITERAL = re.compile(r"gs://([A-Za-z0-9][A-Za-z0-9._-]*)([/$]?)")
-_COST = "transfer between regions costs money"
 
 
 @dataclass(frozen=True)
@@ -62,41 +55,13 @@ def idle_buckets(job: JobFile, fleet: Fleet, buckets: Mapping[str, str]) -> Iter
             yield at, f"gs://{name} is in {region}, where no pool can run this job; it is not used now"
 
 
-def literal_faults(
-    job: JobKeys, regions: Mapping[str, str], region_of: RegionOf, *, bundle: str = ""
-) -> Iterator[tuple[Loc, str]]:
-    """Literal gs:// addresses that some region of the job would read from another one."""
-    texts: list[tuple[Loc, str]] = [(("command",), job.command), (("bundle",), bundle)]
-    texts += [(("env", name), value) for name, value in job.env.items()]
-    for loc, text in texts:
-        for match in _LITERAL.finditer(text):
-            yield from ((loc, problem) for problem in _literal_problem(match, loc, regions, region_of))
-
-
-def _literal_problem(match: re.Match[str], loc: Loc, regions: Mapping[str, str], region_of: RegionOf) -> Iterator[str]:
-    address = f"gs://{match[1]}"
-    if loc == ("bundle",):
-        fix = "name a directory or an archive on this machine, which is uploaded to each bucket"
-    elif loc[0] == "env":
-        fix = f"drop it, and write $JOB_BUCKET instead of {address} in the command"
-    else:
-        fix = f"write $JOB_BUCKET instead of {address}, with the same paths in each bucket"
-    if len(regions) > 1:
-        yield f"{address} is in one region, but the job may run in {', '.join(regions)}: {_COST}; {fix}"
-        return
-    (home,) = regions
-    other = "" if match[2] == "$" or match[1] in regions.values() else _region(match[1], region_of)
-    if other not in ("", home):
-        yield f"{address} is in {other}, but the job runs in {home}: {_COST}; copy it to {home}, or {fix}"
-
-
 def _resolve(job: JobFile, fleet: Fleet, region_of: RegionOf, report: Report, at: Loc) -> dict[str, str]:
     home = _home(job, fleet)
     found: dict[str, str] = {}
     wrong = False
     for index, uri in enumerate(job.buckets):
         name = uri.removeprefix("gs://")
-        region = _region(name, region_of)
+        region = known_region(name, region_of)
         problem = _bucket_problem(uri, region, found)
         if problem:
             wrong = True
@@ -104,7 +69,7 @@ def _resolve(job: JobFile, fleet: Fleet, region_of: RegionOf, report: Report, at
         elif home in ("", region):
             found[region] = name
     if not found and not wrong:
-        report.add((*at, "buckets"), f"the job runs only in {home}, where it has no bucket: {_COST}; add one in {home}")
+        report.add((*at, "buckets"), f"the job runs only in {home}, where it has no bucket: {COST}; add one in {home}")
     for loc, text in literal_faults(job, found, region_of, bundle=job.bundle) if found else ():
         report.add((*at, *loc), text)
     return found
@@ -114,7 +79,7 @@ def _bucket_problem(uri: str, region: str, taken: Mapping[str, str]) -> str:
     if not region:
         return f"{uri} does not exist, or is not yours to read; make it in a region that has TPUs of yours"
     if not is_region(region):
-        return f"{uri} is spread over {region}; use a bucket in a single region: {_COST}"
+        return f"{uri} is spread over {region}; use a bucket in a single region: {COST}"
     if region in taken:
         return f"{uri} is in {region}, and so is gs://{taken[region]}; keep one bucket for each region"
     return ""
@@ -126,10 +91,3 @@ def _home(job: JobKeys, fleet: Fleet) -> str:
         return zone_region(job.zone)
     pool = slot_pool(fleet, job.tpu_name) if job.tpu_name else None
     return pool.region if pool else ""
-
-
-def _region(bucket: str, region_of: RegionOf) -> str:
-    try:
-        return region_of(bucket).lower()
-    except NotFound:
-        return ""

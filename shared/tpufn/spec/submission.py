@@ -21,8 +21,8 @@ from tpufn.spec.fitting import misfits
 from tpufn.spec.job_model import JobFile, JobKeys, secret_clashes
 from tpufn.spec.job_values import bundle_source
 from tpufn.spec.jobs import MAX_JOBS
+from tpufn.spec.literals import literal_faults
 from tpufn.spec.problems import Loc, Report, raise_faults
-from tpufn.spec.regions import literal_faults
 from tpufn.spec.scalars import slugified, text
 
 VERSION = 1

@@ -1,0 +1,68 @@
+"""The commands as data: what `tpufn --help` lists without importing any of them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command: where its click object lives (`module:attribute` below `tpufn_cli.commands`) and its one line."""
+
+    name: str
+    target: str
+    help: str
+
+
+SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    (
+        "Start",
+        (
+            Entry("demo", "demo:demo", "Run a small training job in the sandbox, with a preemption."),
+            Entry("init", "init:init", "Write a deployment.yaml and a job.yaml to start from."),
+            Entry("run", "run:run", "Run a job file to its end, with an engine of its own."),
+            Entry("up", "up:up", "Run the embedded engine in the foreground."),
+            Entry("validate-fleet", "validate:validate_fleet", "Check a deployment file; calls no cloud."),
+            Entry("validate-jobs", "validate:validate_jobs", "Check a job file; calls no cloud."),
+        ),
+    ),
+    (
+        "Jobs",
+        (
+            Entry("submit", "submit:submit", "Submit a job file."),
+            Entry("jobs", "jobs:jobs", "List jobs, newest first."),
+            Entry("job", "jobs:job", "Show one job: attempts, history, specification."),
+            Entry("why", "why:why", "Say what a job waits for, or why it ended as it did."),
+            Entry("watch", "watch:watch", "Follow what happens to jobs until they end."),
+            Entry("logs", "logs:logs", "Show the output of a job's workers."),
+            Entry("cancel", "cancel:cancel", "Cancel jobs."),
+            Entry("set-priority", "change:set_priority", "Change a job's priority."),
+            Entry("retry", "change:retry", "Submit an ended job again, with its checkpoints."),
+        ),
+    ),
+    (
+        "Capacity",
+        (
+            Entry("slots", "slots:slots", "List the fleet's slots and what they hold."),
+            Entry("status", "status:status", "Show the deployment at a glance."),
+            Entry("interrupt", "change:interrupt", "Give a busy TPU up; its job retries."),
+        ),
+    ),
+    (
+        "Other",
+        (
+            Entry("schema", "schema:schema", "Print a JSON Schema."),
+            Entry("completion", "completion:completion", "Print the shell code that completes commands."),
+        ),
+    ),
+)
+
+COMMANDS = {entry.name: entry for _, entries in SECTIONS for entry in entries}
+
+EXIT_CODES = (
+    ("0", "succeeded"),
+    ("1", "the job failed"),
+    ("2", "wrong input"),
+    ("3", "not found"),
+    ("4", "conflict"),
+    ("5", "the cloud is unreachable or refuses"),
+    ("130", "interrupted"),
+)

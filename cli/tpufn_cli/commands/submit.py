@@ -1,0 +1,73 @@
+"""`tpufn submit`: hand a job file over, and wait for its end if asked to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tpufn_cli.doors import Options, as_json_lines, choosing, command
+
+if TYPE_CHECKING:
+    from tpufn.client import Client
+    from tpufn.domain.views import Receipt
+
+
+@command("tpufn submit job.yaml --wait", "id=$(tpufn -d lab.yaml submit job.yaml)")
+@click.argument("path", metavar="JOB.YAML")
+@click.option("--job-id", metavar="ID", default="", help="The job's id; submitting it again changes nothing.")
+@click.option("--wait", is_flag=True, help="Follow until the end; the exit code says how it ended.")
+@as_json_lines
+@choosing
+def submit(options: Options, path: str, job_id: str, wait: bool, as_json: bool) -> int:
+    """Submit a job file.
+
+    Prints the job's id on stdout, everything else on stderr. With --wait it prints what happens until the end.
+    """
+    from tpufn_cli.flow.follow import progress
+
+    client = options.client(quiet=as_json)
+    receipt = client.submit(path, job_id=job_id, progress=None if as_json else progress)
+    ids = _accepted(client, receipt, wait=wait)
+    if wait:
+        return _follow(client, ids, as_json=as_json)
+    _hand_over(client, receipt, ids, as_json=as_json)
+    if not as_json:
+        _say_next(options, ids[0])
+    return 0
+
+
+def _accepted(client: Client, receipt: Receipt, *, wait: bool) -> tuple[str, ...]:
+    """The ids, once the jobs exist; at once where no engine is there to make them."""
+    if client.status().engine == "running":
+        return tuple(job.id for job in client.wait_accepted(receipt))
+    click.echo("no engine runs here: `tpufn up` in another terminal takes the job on", err=True)
+    return tuple(job.id for job in client.wait_accepted(receipt, timeout=3600.0)) if wait else receipt.jobs
+
+
+def _follow(client: Client, ids: tuple[str, ...], *, as_json: bool) -> int:
+    from tpufn_cli.flow.ending import finished_event
+    from tpufn_cli.flow.follow import follow, say_ends, teller
+    from tpufn_cli.render.jsonable import print_event
+
+    ending = follow(client, ids, teller(as_json=as_json))
+    if as_json:
+        print_event(finished_event(ending))
+    else:
+        say_ends(ending)
+    return ending.exit_code
+
+
+def _hand_over(client: Client, receipt: Receipt, ids: tuple[str, ...], *, as_json: bool) -> None:
+    from tpufn_cli.render.jsonable import print_event
+
+    if as_json:
+        print_event({"event": "submitted", "submission": receipt.submission, "jobs": ids, "where": client.where})
+        return
+    for id in ids:
+        click.echo(id)
+
+
+def _say_next(options: Options, id: str) -> None:
+    lines = (options.again(f"{command} {id}") for command in ("watch", "why", "logs -f"))
+    click.secho("\n".join(f"next: {line}" for line in lines), err=True, dim=True)

@@ -1,0 +1,1 @@
+"""What a command does while jobs run: the loop, what it tells, and the demo's director."""

@@ -1,0 +1,44 @@
+"""The closing table of a run: every attempt with its waits and its end, then what it all took."""
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tpufn.domain.fleet import Fleet
+from tpufn.domain.views import JobView
+from tpufn_cli.flow.ending import Ending
+from tpufn_cli.render import words
+from tpufn_cli.render.attempts import attempts_table, waits
+from tpufn_cli.render.console import pairs, styled
+
+
+def closing(ending: Ending, fleet: Fleet) -> RenderableType:
+    """Everything that is printed when a run is over."""
+    parts: list[RenderableType] = []
+    for view in ending.views:
+        parts += [Text(), _headline(view), attempts_table(view, fleet)]
+        if view.job.cause and view.job.state != "succeeded":
+            parts.append(Text(view.job.cause, style="red"))
+    return Group(*parts, Text(), _totals(ending))
+
+
+def _headline(view: JobView) -> Text:
+    state = str(view.job.state)
+    return Text.assemble((view.job.id, "bold"), " ", (state, styled(state)))
+
+
+def _totals(ending: Ending) -> RenderableType:
+    attempts = sum(len(view.attempts) for view in ending.views)
+    waited = sum(sum(waits(view)) for view in ending.views)
+    grid = pairs()
+    grid.add_row("attempts", f"{attempts}, in {words.span(ending.seconds)}")
+    grid.add_row("waited", f"{words.span(waited)} for TPUs")
+    grid.add_row("TPU-time", words.chip_hours(ending.chip_seconds))
+    grid.add_row("cost", f"{words.money(ending.cost)} estimated, at list prices")
+    grid.add_row("provisioned", _left(ending.provisioned))
+    return grid
+
+
+def _left(provisioned: int) -> Text:
+    if provisioned:
+        return Text(f"{words.count(provisioned, 'TPU')} still held; `tpufn up` goes on releasing", style="yellow")
+    return Text("no TPU is held any more")

@@ -1,0 +1,72 @@
+"""The engine in the foreground until somebody stops it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from tpufn.domain.job import TERMINAL
+from tpufn.domain.notes import Note
+from tpufn.domain.slot import SlotState
+from tpufn.domain.views import Status
+from tpufn_cli.doors import Abandoned
+from tpufn_cli.flow.run import Teller, running
+from tpufn_cli.render import words
+
+if TYPE_CHECKING:
+    from tpufn.client import Engine
+
+_HOLDS_NOTHING = frozenset({SlotState.FREE, SlotState.RETIRED})
+
+
+def serve(engine: Engine, tell: Teller) -> int:
+    """Tell every note until SIGINT or SIGTERM; then stop, and say what is left."""
+    notes: SimpleQueue[Note] = SimpleQueue()
+    engine.subscribe(notes.put)
+    with _until_stopped() as stopped, running(engine):
+        tell.say("the engine runs; Ctrl-C stops it and leaves its jobs and TPUs as they are")
+        while not stopped:
+            _tell_next(notes, tell)
+        left = engine.client.status()
+    while not notes.empty():
+        tell.note(notes.get())
+    tell.say(farewell(left))
+    return 0
+
+
+def farewell(status: Status) -> str:
+    """What is left behind, and how to go on."""
+    jobs = sum(number for state, number in status.jobs.items() if state not in TERMINAL)
+    tpus = sum(number for state, number in status.slots.items() if state not in _HOLDS_NOTHING)
+    return (
+        f"stopped; {words.count(jobs, 'job')} unfinished, {words.count(tpus, 'TPU')} requested or held"
+        f" ({words.money(status.cost_per_hour)}/h); `tpufn up` goes on from here"
+    )
+
+
+def _tell_next(notes: SimpleQueue[Note], tell: Teller) -> None:
+    try:
+        tell.note(notes.get(timeout=0.2))
+    except Empty:
+        return
+
+
+@contextmanager
+def _until_stopped() -> Iterator[list[int]]:
+    """A list that a signal makes non-empty; the second signal leaves at once."""
+    caught: list[int] = []
+
+    def stop(number: int, _: Any) -> None:
+        if caught:
+            raise Abandoned
+        caught.append(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

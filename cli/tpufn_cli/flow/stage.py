@@ -1,0 +1,59 @@
+"""Puts a run on the right stage: the live view in a terminal, plain lines without one, events with `--json`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tpufn.domain.fleet import Mode
+from tpufn_cli.flow.ending import Ending, finished_event
+from tpufn_cli.flow.run import Run, Teller
+from tpufn_cli.flow.story import Story
+from tpufn_cli.flow.tellers import JsonTeller, PlainTeller
+from tpufn_cli.render.jsonable import print_event
+
+if TYPE_CHECKING:
+    from tpufn.client import Client, Engine
+
+
+def perform(engine: Engine, path: str, *, as_json: bool, also: Sequence[Teller] = ()) -> int:
+    """Run `path` to its end and print the closing; the exit code. `also` are told everything, too."""
+    story = Story(engine.client.fleet())
+    if as_json:
+        ending = Run(engine, story, (JsonTeller(), *also)).to_end(path)
+        print_event(finished_event(ending))
+        return ending.exit_code
+    ending = _live(engine, story, path, also) if sys.stdout.isatty() else _plain(engine, story, path, also)
+    _close(engine, ending)
+    if engine.client.mode is Mode.SANDBOX:
+        _say_where(engine.client, ending)
+    return ending.exit_code
+
+
+def _plain(engine: Engine, story: Story, path: str, also: Sequence[Teller]) -> Ending:
+    return Run(engine, story, (PlainTeller(), *also)).to_end(path)
+
+
+def _live(engine: Engine, story: Story, path: str, also: Sequence[Teller]) -> Ending:
+    from tpufn_cli.flow.live import LiveTeller
+    from tpufn_cli.render.console import console
+
+    with LiveTeller(story, console(), title=path) as live:
+        return Run(engine, story, (live, *also)).to_end(path)
+
+
+def _close(engine: Engine, ending: Ending) -> None:
+    from tpufn_cli.flow.closing import closing
+    from tpufn_cli.render.console import show
+
+    show(closing(ending, engine.client.fleet()))
+
+
+def _say_where(client: Client, ending: Ending) -> None:
+    """A sandbox keeps its state: how to look at it again. `where` is mode, name and place."""
+    name = client.where.split()[1]
+    for view in ending.views[:1]:
+        click.secho(f"\nlook again: tpufn -d {name} job {view.job.id}  (or logs, why)", err=True, dim=True)
