@@ -26,7 +26,7 @@ from tpufn.decide.autoscale import new_slot
 from tpufn.domain.cloud import ownership_labels
 from tpufn.domain.events import Command, Event, Submission, Tick, WorkerEvent, Written
 from tpufn.domain.fleet import Fleet, Pool, pool_id
-from tpufn.domain.job import Bundle, Job, JobSpec, Priority, rank
+from tpufn.domain.job import Job, JobSpec, Priority, rank
 from tpufn.domain.policy import SANDBOX
 from tpufn.domain.slot import Slot, SlotEvent, SlotState, Worker, cloud_name
 from tpufn.flows.effects import PERFORMERS
