@@ -8,17 +8,42 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tpufn.adapters.files import FileBlobs
+from tpufn.adapters.gcs import CloudBlobs, connect
 from tpufn.domain.errors import NotFound
+
+from .storage_server import drop_bucket, located, make_bucket, storage_server
+
+A, B = "bucket-a", "bucket-b"
+REGIONS = {A: "us-central2", B: "us-east1"}
 
 
 @pytest.fixture
 def files(tmp_path):
-    return FileBlobs(tmp_path / "blobs", {"a": "us-central2", "b": "us-east1"})
+    return FileBlobs(tmp_path / "blobs", REGIONS)
 
 
-@pytest.fixture(params=["files"])
+@pytest.fixture(scope="module")
+def storage():
+    """A Cloud Storage server of this module."""
+    with storage_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def cloud(storage):
+    for name in REGIONS:
+        make_bucket(storage, name)
+    client = connect("p", storage)
+    located(client._http, storage, REGIONS)
+    yield CloudBlobs(lambda: client)
+    client.close()
+    for name in REGIONS:
+        drop_bucket(storage, name)
+
+
+@pytest.fixture(params=["files", "cloud"])
 def blobs(request):
-    """Buckets `a` (us-central2) and `b` (us-east1), both empty."""
+    """Buckets A (us-central2) and B (us-east1), both empty."""
     return request.getfixturevalue(request.param)
 
 
@@ -28,7 +53,7 @@ def keys(objects):
 
 def test_region(blobs):
     """Placement is by the bucket's region."""
-    assert (blobs.region("a"), blobs.region("b")) == ("us-central2", "us-east1")
+    assert (blobs.region(A), blobs.region(B)) == ("us-central2", "us-east1")
 
 
 @pytest.mark.parametrize(
@@ -38,8 +63,8 @@ def test_region(blobs):
         lambda b: b.put("none", "k", b""),
         lambda b: b.get("none", "k"),
         lambda b: b.list("none", ""),
-        lambda b: b.get("a", "none"),
-        lambda b: b.get("a", "no/such/object"),
+        lambda b: b.get(A, "none"),
+        lambda b: b.get(A, "no/such/object"),
     ],
 )
 def test_missing_bucket_or_object(blobs, call):
@@ -51,34 +76,34 @@ def test_missing_bucket_or_object(blobs, call):
 def test_put_and_get(blobs):
     """Bytes come back as they were, from any place in them."""
     data = bytes(range(256)) * 1000
-    assert blobs.put("a", "dir/key with blank ü", data)
-    assert blobs.get("a", "dir/key with blank ü") == data
-    assert blobs.get("a", "dir/key with blank ü", start=255_990) == data[255_990:]
-    assert blobs.get("a", "dir/key with blank ü", start=len(data)) == b""
+    assert blobs.put(A, "dir/key with blank ü", data)
+    assert blobs.get(A, "dir/key with blank ü") == data
+    assert blobs.get(A, "dir/key with blank ü", start=255_990) == data[255_990:]
+    assert blobs.get(A, "dir/key with blank ü", start=len(data)) == b""
 
 
 def test_get_of_a_prefix(blobs):
     """A prefix is no object."""
-    blobs.put("a", "dir/key", b"")
+    blobs.put(A, "dir/key", b"")
     with pytest.raises(NotFound):
-        blobs.get("a", "dir")
+        blobs.get(A, "dir")
 
 
 def test_put_replaces(blobs):
     """The last one counts, and its generation is another."""
-    blobs.put("a", "k", b"one")
-    [before] = blobs.list("a", "k")
-    assert blobs.put("a", "k", b"three")
-    [after] = blobs.list("a", "k")
-    assert (blobs.get("a", "k"), after.size) == (b"three", 5)
+    blobs.put(A, "k", b"one")
+    [before] = blobs.list(A, "k")
+    assert blobs.put(A, "k", b"three")
+    [after] = blobs.list(A, "k")
+    assert (blobs.get(A, "k"), after.size) == (b"three", 5)
     assert after.generation != before.generation
 
 
 def test_put_once(blobs):
     """The first one counts."""
-    assert blobs.put("a", "k", b"first", once=True) is True
-    assert blobs.put("a", "k", b"second", once=True) is False
-    assert blobs.get("a", "k") == b"first"
+    assert blobs.put(A, "k", b"first", once=True) is True
+    assert blobs.put(A, "k", b"second", once=True) is False
+    assert blobs.get(A, "k") == b"first"
 
 
 def test_put_once_has_one_winner(blobs):
@@ -88,29 +113,29 @@ def test_put_once_has_one_winner(blobs):
 
         def write(writer, number=number, barrier=barrier):
             barrier.wait()
-            return blobs.put("a", f"k{number}", b"%d" % writer * 1000, once=True)
+            return blobs.put(A, f"k{number}", b"%d" % writer * 1000, once=True)
 
         with ThreadPoolExecutor(8) as pool:
             won = list(pool.map(write, range(8)))
         assert won.count(True) == 1
-        assert blobs.get("a", f"k{number}") == b"%d" % won.index(True) * 1000
+        assert blobs.get(A, f"k{number}") == b"%d" % won.index(True) * 1000
 
 
 def test_readers_never_see_half_an_object(blobs):
     """A heartbeat is read while it is rewritten."""
     contents = [b"x" * 200_000, b"y" * 300_000]
-    blobs.put("a", "k", contents[0])
+    blobs.put(A, "k", contents[0])
     done = threading.Event()
 
     def rewrite():
         for number in range(200):
-            blobs.put("a", "k", contents[number % 2])
+            blobs.put(A, "k", contents[number % 2])
         done.set()
 
     writer = threading.Thread(target=rewrite)
     writer.start()
     while not done.is_set():
-        assert blobs.get("a", "k") in contents
+        assert blobs.get(A, "k") in contents
     writer.join()
 
 
@@ -119,13 +144,13 @@ def test_list(blobs):
     begin = time.time()
     for key in ["j/1/a", "j/1/b", "j/10/a", "j/1", "k"]:
         if key != "j/1":
-            blobs.put("a", key, b"12")
-    assert keys(blobs.list("a", "")) == ["j/1/a", "j/1/b", "j/10/a", "k"]
-    assert keys(blobs.list("a", "j/1")) == ["j/1/a", "j/1/b", "j/10/a"]
-    assert keys(blobs.list("a", "j/1/")) == ["j/1/a", "j/1/b"]
-    assert keys(blobs.list("a", "nothing/here")) == []
-    assert keys(blobs.list("b", "")) == []
-    [found] = blobs.list("a", "k")
+            blobs.put(A, key, b"12")
+    assert keys(blobs.list(A, "")) == ["j/1/a", "j/1/b", "j/10/a", "k"]
+    assert keys(blobs.list(A, "j/1")) == ["j/1/a", "j/1/b", "j/10/a"]
+    assert keys(blobs.list(A, "j/1/")) == ["j/1/a", "j/1/b"]
+    assert keys(blobs.list(A, "nothing/here")) == []
+    assert keys(blobs.list(B, "")) == []
+    [found] = blobs.list(A, "k")
     assert found.size == 2
     assert begin - 5 <= found.updated <= time.time() + 5
 
@@ -135,13 +160,13 @@ def test_upload(blobs, tmp_path):
     path = tmp_path / "bundle"
     path.write_bytes(b"z" * 2_500_000)
     sent: list[int] = []
-    assert blobs.upload("a", "bundles/x", str(path), progress=sent.append) is True
+    assert blobs.upload(A, "bundles/x", str(path), progress=sent.append) is True
     assert sent[-1] == 2_500_000
     assert sent == sorted(sent)
     sent.clear()
-    assert blobs.upload("a", "bundles/x", str(path), progress=sent.append) is False
+    assert blobs.upload(A, "bundles/x", str(path), progress=sent.append) is False
     assert sent == []
-    assert blobs.get("a", "bundles/x") == path.read_bytes()
+    assert blobs.get(A, "bundles/x") == path.read_bytes()
 
 
 def test_failed_upload_leaves_nothing(blobs, tmp_path):
@@ -153,24 +178,24 @@ def test_failed_upload_leaves_nothing(blobs, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        blobs.upload("a", "x", str(path), progress=interrupt)
-    assert keys(blobs.list("a", "")) == []
+        blobs.upload(A, "x", str(path), progress=interrupt)
+    assert keys(blobs.list(A, "")) == []
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a//b", "../a", "a/../../b", ".", "a\0b"])
 def test_files_keep_to_their_bucket(files, key):
     """A key is a path: it must not leave the directory."""
     with pytest.raises(ValueError, match="object name"):
-        files.put("a", key, b"")
+        files.put(A, key, b"")
 
 
 def test_files_show_what_jobs_write_by_path(files):
     """In the sandbox a job's checkpoint is a plain file."""
-    path = files.path("a", "jobs/j/checkpoints/c")
+    path = files.path(A, "jobs/j/checkpoints/c")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"1")
-    assert files.get("a", "jobs/j/checkpoints/c") == b"1"
-    assert keys(files.list("a", "jobs/j/")) == ["jobs/j/checkpoints/c"]
+    assert files.get(A, "jobs/j/checkpoints/c") == b"1"
+    assert keys(files.list(A, "jobs/j/")) == ["jobs/j/checkpoints/c"]
 
 
 def test_files_without_hard_links(files, monkeypatch):
@@ -180,9 +205,9 @@ def test_files_without_hard_links(files, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
-    assert files.put("a", "k", b"first", once=True) is True
-    assert files.put("a", "k", b"second", once=True) is False
-    assert files.get("a", "k") == b"first"
+    assert files.put(A, "k", b"first", once=True) is True
+    assert files.put(A, "k", b"second", once=True) is False
+    assert files.get(A, "k") == b"first"
 
 
 def test_files_regions_by_function(tmp_path):

@@ -5,20 +5,24 @@ time pass. Nothing else here knows what it is talking to.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 import pytest
+from google.cloud.tpu_v2 import TpuClient
 
+from tpufn.adapters.tpu_api import CloudTpu, connect
 from tpufn.domain.cloud import CreateOrder, Health, NodeState, QueuedResourceState, Tpu
 from tpufn.domain.errors import Refused, Unknown
 from tpufn.ports import TpuCloud
 from tpufn.simulation.capacity import Capacity, Place
 from tpufn.simulation.clock import VirtualClock
 from tpufn.simulation.cloud import SimulatedCloud
+from tpufn.simulation.server import Server
 
 ZONE, OTHER = "us-east1-d", "us-east5-a"
 ENOUGH = 60.0
+QUOTA = {Place("spot", "v6e", "us-east1"): 64}
 ORDER = CreateOrder(
     name="tpufn-lab-spot-v6e16-ue1d-1-g1",
     zone=ZONE,
@@ -52,16 +56,26 @@ class Rig:
 @contextmanager
 def in_process() -> Iterator[Rig]:
     clock = VirtualClock()
-    quota = {Place("spot", "v6e", "us-east1"): 64}
-    cloud = SimulatedCloud(Capacity(quota=quota), clock=clock)
+    cloud = SimulatedCloud(Capacity(quota=QUOTA), clock=clock)
     yield Rig(cloud=cloud, behind=cloud, wait=lambda seconds: void(clock.advance(seconds)))
+
+
+@contextmanager
+def over_the_wire() -> Iterator[Rig]:
+    """The real client against a server; pages are short, so that every listing of a few has several. What the adapter
+    waits for passes on a clock of its own."""
+    clock = VirtualClock()
+    behind = SimulatedCloud(Capacity(quota=QUOTA), clock=clock)
+    with Server(behind, clock, page=2) as server, closing(connect(server.endpoint).transport) as transport:
+        cloud = CloudTpu("sandbox", clock=VirtualClock(), client=lambda: TpuClient(transport=transport))
+        yield Rig(cloud=cloud, behind=behind, wait=lambda seconds: void(clock.advance(seconds)))
 
 
 def void(_: object) -> None:
     """Drop a result."""
 
 
-IMPLEMENTATIONS = {"simulated": in_process}
+IMPLEMENTATIONS = {"simulated": in_process, "wire": over_the_wire}
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)
