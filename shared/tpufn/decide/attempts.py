@@ -7,7 +7,7 @@ from tpufn.decide.assign import assigned_note, leased, unpinned
 from tpufn.decide.decision import Step
 from tpufn.decide.release import released, slot_note
 from tpufn.decide.retry import Again, Enough, after
-from tpufn.decide.verdict import Doubt, Sight, Verdict
+from tpufn.decide.verdict import Doubt, Sight, Verdict, first_failure
 from tpufn.domain.attempt import RETRIED, Attempt, AttemptEvent, Outcome
 from tpufn.domain.effects import Effect, Kind, attempt_entity, job_entity
 from tpufn.domain.fleet import Pool
@@ -117,12 +117,12 @@ def close(trio: Trio, sight: Sight, proof: str, *, policy: Policy) -> Step:
     """The stop proof is in: end the lease, decide what follows, give the TPU to the next or away."""
     now, report = sight.now, sight.report
     attempt = _amended(trio.attempt, report).on(
-        AttemptEvent.CLOSE, now=now, exit_codes=codes(report), due_at=0.0, due=""
+        AttemptEvent.CLOSE, now=now, exit_codes=codes(report), due_at=0.0, due="", ended_at=_death(trio.attempt, report)
     )
     note = attempt_note(attempt, "attempt.closed", proof, outcome=str(attempt.outcome))
     step = Step(writes=(attempt,), notes=(note,), closes=(attempt_entity(attempt.id),), reason=proof)
     job, job_notes = _job_at_close(trio, attempt, now=now, policy=policy)
-    slot_step = _slot_at_close(trio, attempt, report, now=now, policy=policy)
+    slot_step = _slot_at_close(trio, attempt, sight, policy=policy)
     again = _lease_again(trio, job, slot_step, now=now)
     if again is not None:
         return step + again
@@ -132,7 +132,7 @@ def close(trio: Trio, sight: Sight, proof: str, *, policy: Policy) -> Step:
 
 def _amended(attempt: Attempt, report: WorkerReport) -> Attempt:
     """All zeros before any TERM of ours that came to light after the verdict: it was a success."""
-    if report.all_zero and attempt.outcome is not Outcome.CANCELLED:
+    if report.all_zero and attempt.outcome not in (Outcome.CANCELLED, Outcome.SUCCEEDED):
         cause = f"exit 0 from every worker, seen after the verdict {attempt.outcome}"
         return replace(attempt, outcome=Outcome.SUCCEEDED, cause=cause)
     return attempt
@@ -150,7 +150,7 @@ def _job_at_close(trio: Trio, attempt: Attempt, *, now: float, policy: Policy) -
         return job, (job_note(job, "job.succeeded", attempt.cause),)
     match after(job, trio.spec, attempt, policy=policy):
         case Enough(job=job, cause=cause):
-            job = job.on(JobEvent.FAIL, now=now, cause=cause)
+            job = unpinned(job).on(JobEvent.FAIL, now=now, cause=cause)
             return job, (job_note(job, "job.failed", cause, attempt=attempt.id, worker=attempt.failed_worker),)
         case Again(job=job, pause=pause):
             return _again(unpinned(job), attempt, pause, now=now)
@@ -167,25 +167,34 @@ def _again(job: Job, attempt: Attempt, pause: float, *, now: float) -> tuple[Job
     return job, (job_note(job, "job.pending", job.cause, region=job.region),)
 
 
-def _slot_at_close(trio: Trio, attempt: Attempt, report: WorkerReport, *, now: float, policy: Policy) -> Step:
-    slot = trio.slot
+def _death(attempt: Attempt, report: WorkerReport) -> float:
+    """When it ended by itself: a verdict may come long after. The verdict's time where nothing failed."""
+    failed = first_failure(report)
+    return min(attempt.ended_at, failed.at) if failed is not None and failed.at else attempt.ended_at
+
+
+def _slot_at_close(trio: Trio, attempt: Attempt, sight: Sight, *, policy: Policy) -> Step:
+    slot, now, report = trio.slot, sight.now, sight.report
     if slot is None:
         return Step()
     slot = replace(slot, lease=None, quick_failures=_quick(slot, attempt, policy))
     if slot.state not in (SlotState.BUSY, SlotState.CLEANING):
         return Step(writes=(slot,))
-    reason = _unclean(slot, attempt, report)
-    if reason and not (trio.pool and trio.pool.existing):
+    reason = _unclean(slot, attempt, sight)
+    if reason:
         return released(slot, reason, now=now)
     caches = tuple(sorted({key for c in report.closed.values() for key in c.caches}))
     slot = slot.on(SlotEvent.VACATE, now=now, idle_since=now, caches=caches, cause=f"after {attempt.id}")
     return Step(writes=(slot,), notes=(slot_note(slot, "slot.idle", slot.cause),))
 
 
-def _unclean(slot: Slot, attempt: Attempt, report: WorkerReport) -> str:
+def _unclean(slot: Slot, attempt: Attempt, sight: Sight) -> str:
     """Why this TPU must not be used again; "" when it may."""
+    report = sight.report
     if attempt.release:
         return attempt.cause
+    if not sight.blind and (sight.tpu is None or sight.tpu.is_dead):
+        return "the cloud has taken it back"
     if not report.all_closed:
         return "not every worker proved that it is clean"
     if not all(c.clean for c in report.closed.values()):

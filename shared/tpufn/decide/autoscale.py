@@ -5,14 +5,17 @@ tick until they are done. That alone finishes every job when every other event i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tpufn.decide.attempts import job_note
 from tpufn.decide.control import restamped
-from tpufn.decide.decision import Decision, Step
+from tpufn.decide.decision import Decision, Step, coalesced
 from tpufn.decide.observe import Observed, observe
+from tpufn.decide.people import losers
 from tpufn.decide.records import SlotRecord
 from tpufn.decide.release import released, slot_note
+from tpufn.decide.request import guard
 from tpufn.domain.attempt import attempt_id
 from tpufn.domain.capacity import Scope
 from tpufn.domain.cloud import LABEL_GENERATION, LABEL_NONCE, LABEL_SLOT, Tpu
@@ -21,11 +24,10 @@ from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.job import Job, JobEvent, JobState
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
-from tpufn.domain.slot import LEGS, Slot, SlotEvent, SlotState
+from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
 PLACEMENT = "placement:"
 """The entity whose owners are `assign` and `capacity_race`."""
-_OBSERVED = LEGS | {SlotState.IDLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +52,12 @@ def decide(snapshot: SweepSnapshot, *, policy: Policy) -> Decision:
     steps = [
         *_table(snapshot),
         *_slots(snapshot, policy),
+        *losers(snapshot.slots, now=snapshot.now),
         *_strays(snapshot),
         *(_due(job, snapshot) for job in snapshot.due_jobs),
         *_long_waits(snapshot),
     ]
-    done = tuple(step for step in steps if step is not None)
+    done = coalesced([step for step in steps if step is not None])
     return Decision(steps=done, wakes=_wakes(snapshot), reason=f"{len(snapshot.slots)} slots, {len(done)} changes")
 
 
@@ -82,28 +85,53 @@ def _leaves(slot: Slot, snapshot: SweepSnapshot) -> Step | None:
 
 
 def new_slot(name: str, pool: Pool, *, now: float) -> Slot:
-    return Slot(name=name, pool=pool.id, zone=pool.zone, type=pool.type, scope=pool.scope, since=now)
+    return Slot(name=name, since=now, **_place(pool))
+
+
+def _place(pool: Pool) -> dict[str, Any]:
+    """What a slot keeps of its pool."""
+    return {
+        "pool": pool.id,
+        "zone": pool.zone,
+        "type": pool.type,
+        "scope": pool.scope,
+        "adopted": bool(pool.existing),
+        "tpu": pool.existing,
+    }
 
 
 def _returns(slot: Slot, pool: Pool, snapshot: SweepSnapshot) -> Step | None:
-    if slot.state is not SlotState.RETIRED:
+    """A row of the table that came back, or whose pool has another type or zone than when its TPU was made."""
+    same = (slot.pool, slot.zone, slot.type, slot.scope) == (pool.id, pool.zone, pool.type, pool.scope)
+    if slot.state is SlotState.RETIRED:
+        slot = slot.on(SlotEvent.RESTORE, now=snapshot.now, cause="back in the deployment", **_place(pool))
+        return Step(writes=(slot,), reason="restored")
+    if same:
         return None
-    slot = slot.on(SlotEvent.RESTORE, now=snapshot.now, pool=pool.id, cause="back in the deployment")
-    return Step(writes=(slot,), reason="restored")
+    if slot.state is SlotState.FREE:
+        return Step(writes=(replace(slot, **_place(pool)),), reason=f"{slot.name} is {pool.type} in {pool.zone} now")
+    if slot.is_leg or slot.state is SlotState.IDLE:
+        return released(slot, f"its pool is {pool.type} in {pool.zone} now", now=snapshot.now)
+    return None
 
 
-def _slots(snapshot: SweepSnapshot, policy: Policy) -> list[Step | None]:
-    wanted = dict(snapshot.fleet.slots())
-    return [
-        observe(_record(slot, snapshot), snapshot.observed[slot.name], policy=policy)
-        for slot in snapshot.slots
-        if slot.name in snapshot.observed and slot.name in wanted and slot.state in _OBSERVED
-    ]
+def _slots(snapshot: SweepSnapshot, policy: Policy) -> list[Step]:
+    """Each observed slot's step; what one of them learns of a scope, the next one knows."""
+    wanted, scopes = dict(snapshot.fleet.slots()), dict(snapshot.scopes)
+    steps = []
+    for slot in snapshot.slots:
+        if slot.name not in snapshot.observed or slot.name not in wanted:
+            continue
+        step = observe(_record(slot, snapshot, scopes), snapshot.observed[slot.name], policy=policy)
+        if step is not None:
+            steps.append(step)
+            scopes |= {d.id: d for d in step.writes if isinstance(d, Scope)}
+    return steps
 
 
-def _record(slot: Slot, snapshot: SweepSnapshot) -> SlotRecord:
+def _record(slot: Slot, snapshot: SweepSnapshot, scopes: Mapping[str, Scope]) -> SlotRecord:
     blank = Row(entity="", effect=Effect(kind=Kind.CREATE, entity="", generation=slot.generation))
-    return SlotRecord(now=snapshot.now, fleet=snapshot.fleet, slot=slot, row=blank, scopes=snapshot.scopes)
+    return SlotRecord(now=snapshot.now, fleet=snapshot.fleet, slot=slot, row=blank, scopes=scopes)
 
 
 def _strays(snapshot: SweepSnapshot) -> list[Step]:
@@ -115,9 +143,11 @@ def _strays(snapshot: SweepSnapshot) -> list[Step]:
         slot = slots.get(tpu.labels.get(LABEL_SLOT, ""))
         if tpu.labels.get(LABEL_NONCE) != snapshot.fleet.nonce or _is_held_by(slot, tpu):
             continue
+        if stray_entity(tpu) in open_entities:
+            continue
         if slot is not None and adoptable(slot, tpu) and snapshot.demand:
             steps.append(_adopt(slot, snapshot))
-        elif stray_entity(tpu) not in open_entities:
+        else:
             steps.append(_delete_stray(tpu, slot))
     return steps
 
@@ -138,7 +168,8 @@ def adoptable(slot: Slot, tpu: Tpu) -> bool:
 def _adopt(slot: Slot, snapshot: SweepSnapshot) -> Step:
     cause = "a late grant, taken after all"
     slot = slot.on(SlotEvent.ADOPT, now=snapshot.now, cause=cause, create_settled=True, deadline=0.0)
-    return Step(writes=(slot,), notes=(slot_note(slot, "slot.adopted", cause),), reason=f"adopt {slot.tpu}")
+    step = Step(writes=(slot,), notes=(slot_note(slot, "slot.adopted", cause),), reason=f"adopt {slot.tpu}")
+    return step + guard(slot.scope, snapshot.scopes)
 
 
 def stray_entity(tpu: Tpu) -> str:

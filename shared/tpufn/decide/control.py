@@ -1,34 +1,19 @@
 """Commands of people. Each names what the person saw and is a no-op when that has changed since."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
-from tpufn.decide import attempts
+from tpufn.decide import attempts, people
 from tpufn.decide.attempts import Trio, job_note
 from tpufn.decide.decision import NOTHING, Decision, Step
-from tpufn.decide.release import released, slot_note
-from tpufn.decide.verdict import LIVE, Verdict
-from tpufn.domain.attempt import Outcome
+from tpufn.decide.people import ControlSnapshot, as_seen
+from tpufn.decide.verdict import LIVE, Verdict, workers
+from tpufn.domain.attempt import Outcome, attempt_id
 from tpufn.domain.events import Command
 from tpufn.domain.fleet import Fleet, accepting_pools
-from tpufn.domain.job import Job, JobEvent, JobSpec, JobState, Priority, rank
+from tpufn.domain.job import Job, JobEvent, JobState, Priority, rank
 from tpufn.domain.orders import WorkerReport
 from tpufn.domain.policy import Policy
-from tpufn.domain.slot import Slot, SlotEvent
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControlSnapshot:
-    """What the command's target is now. `trio` is the unclosed attempt of the job, or on the slot."""
-
-    now: float
-    fleet: Fleet
-    job: Job | None = None
-    spec: JobSpec | None = None
-    slot: Slot | None = None
-    trio: Trio | None = None
-    report: WorkerReport | None = None
-    successor: Job | None = None  # the job that a retry would make, if it is there already
 
 
 def decide(snapshot: ControlSnapshot, command: Command, *, policy: Policy) -> Decision:
@@ -44,6 +29,10 @@ def _cancel(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step
         return None
     if command.args.get("if_pending") and job.state is not JobState.PENDING:
         return None
+    if command.args.get("attempt") not in (None, attempt_id(job.id, job.attempt)):
+        return None
+    if snapshot.trio and snapshot.report and snapshot.report.all_zero and snapshot.trio.attempt.state in LIVE:
+        return _done(snapshot.trio, snapshot.report, snapshot, policy)
     by = f"cancelled by {command.by or 'a command'}"
     job = job.on(JobEvent.CANCEL, now=snapshot.now, cause=by, due_at=0.0)
     if job.state is JobState.CANCELLED:
@@ -57,6 +46,12 @@ def _cancel(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step
     return cancelling + _end(replace(snapshot.trio, job=job), Outcome.CANCELLED, by, snapshot, policy)
 
 
+def _done(trio: Trio, report: WorkerReport, snapshot: ControlSnapshot, policy: Policy) -> Step:
+    """The zeros were in before the wish came."""
+    verdict = Verdict(outcome=Outcome.SUCCEEDED, cause=f"exit 0 from {workers(report.count)}")
+    return attempts.conclude(trio, verdict, report, now=snapshot.now, policy=policy)
+
+
 def _end(trio: Trio, outcome: Outcome, cause: str, snapshot: ControlSnapshot, policy: Policy) -> Step:
     report = snapshot.report or WorkerReport(count=len(trio.attempt.workers))
     verdict = Verdict(outcome=outcome, cause=cause, release=outcome is Outcome.INTERRUPTED)
@@ -66,7 +61,7 @@ def _end(trio: Trio, outcome: Outcome, cause: str, snapshot: ControlSnapshot, po
 def _interrupt(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step | None:
     """Give a busy TPU up; the job retries elsewhere or on the slot's next TPU."""
     trio = snapshot.trio
-    if trio is None or trio.attempt.state not in LIVE or not _as_seen(snapshot, command):
+    if trio is None or trio.attempt.state not in LIVE or not as_seen(snapshot.slot, command):
         return None
     if snapshot.report is not None and snapshot.report.all_zero:
         return None
@@ -99,6 +94,7 @@ def _retry(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step 
     if job.state not in (JobState.FAILED, JobState.CANCELLED) or command.args.get("as") is None:
         return None
     id = str(command.args["as"])
+    kept = job.accepts if job.region_started else job.unpinned
     fresh_spec = replace(spec, id=id, checkpoints_of=spec.checkpoints_of or job.id, version="")
     fresh = Job(
         id=id,
@@ -106,8 +102,8 @@ def _retry(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step 
         since=snapshot.now,
         priority=job.priority,
         submitted_at=snapshot.now,
-        accepts=job.accepts,
-        unpinned=job.accepts if job.region_started else job.unpinned,
+        accepts=kept,
+        unpinned=kept,
         buckets=job.buckets,
         caches=job.caches,
         region=job.region if job.region_started else "",
@@ -123,48 +119,10 @@ def _retry(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step 
     return Step(writes=(fresh, fresh_spec, old), notes=(note,), reason=note.reason)
 
 
-def _hold(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step | None:
-    slot = snapshot.slot
-    if slot is None or slot.hold or not _as_seen(snapshot, command):
-        return None
-    slot = replace(slot, hold=command.by or "somebody")
-    note = slot_note(slot, "slot.held", f"held by {slot.hold}")
-    return Step(writes=(slot,), notes=(note,), reason=note.reason)
-
-
-def _release(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step | None:
-    slot = snapshot.slot
-    if slot is None or not slot.hold:
-        return None
-    note = slot_note(slot, "slot.released", f"{slot.hold} gave it back to the jobs")
-    idle_since = snapshot.now if slot.idle_since else 0.0
-    return Step(writes=(replace(slot, hold="", idle_since=idle_since),), notes=(note,), reason=note.reason)
-
-
-def _delete(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step | None:
-    slot = snapshot.slot
-    if slot is None or not slot.allows(SlotEvent.RELEASE) or slot.lease is not None or not _as_seen(snapshot, command):
-        return None
-    return released(slot, f"deleted by {command.by or 'a command'}", now=snapshot.now)
-
-
-def _as_seen(snapshot: ControlSnapshot, command: Command) -> bool:
-    """Whether the slot still holds the generation and the attempt that the person saw, where the command names them."""
-    slot, seen = snapshot.slot, command.args
-    if slot is None:
-        return False
-    same_generation = seen.get("generation") in (None, slot.generation)
-    attempt = slot.lease.attempt if slot.lease else ""
-    return same_generation and seen.get("attempt") in (None, attempt)
-
-
-_Verb = Callable[[ControlSnapshot, Command, Policy], Step | None]
-_VERBS: Mapping[str, _Verb] = {
+_VERBS: Mapping[str, people.Verb] = {
     "cancel": _cancel,
     "interrupt": _interrupt,
     "set-priority": _set_priority,
     "retry": _retry,
-    "hold": _hold,
-    "release": _release,
-    "delete": _delete,
+    **people.VERBS,
 }

@@ -32,7 +32,7 @@ def pool_scopes(pool: Pool) -> tuple[str, ...]:
 def blocking(pool: Pool, scopes: Mapping[str, Scope], *, now: float, revision: int) -> Scope | None:
     """The scope that keeps this pool from being asked longest, None when it may be asked now."""
     found = (scopes[id] for id in pool_scopes(pool) if id in scopes)
-    active = [s for s in found if s.until > now and not (s.cls is Class.STRUCTURAL and s.revision != revision)]
+    active = [s for s in found if s.until > now and not is_outdated(s, revision)]
     return max(active, key=lambda s: s.until, default=None)
 
 
@@ -43,18 +43,29 @@ def blocked_until(pool: Pool, scopes: Mapping[str, Scope], *, now: float, revisi
 
 
 def cooled(scope: Scope, refusal: Refusal, *, now: float, revision: int, policy: Policy) -> Scope:
-    """The scope after one more refusal. The jitter comes from the scope's own name and count: no randomness needed."""
-    fresh = scope.cls is not refusal.cls or scope.until + policy.cooldown_max < now
-    hits = 1 if fresh else scope.hits + 1
-    return replace(
-        scope,
-        until=now + _pause(refusal.cls, hits, scope.id, policy),
-        cls=refusal.cls,
-        cause=refusal.text,
-        hits=hits,
-        revision=revision,
-        at=now,
-    )
+    """The scope after one more refusal. The jitter comes from the scope's own name and count: no randomness needed.
+
+    Refusals while it cools down are one wave and count once, and none of them shortens a longer cool-down.
+    """
+    cooling = scope.until > now and not is_outdated(scope, revision)
+    in_a_row = scope.cause == refusal.text and now < scope.until + policy.cooldown_max
+    hits = scope.hits + (not cooling) if in_a_row else 1
+    cls = refusal.cls if hits >= refusal.hits_needed else Class.STOCKOUT
+    until = now + _pause(cls, hits, scope.id, policy)
+    if cooling and until <= scope.until:
+        return scope
+    return replace(scope, until=until, cls=cls, cause=refusal.text, hits=hits, revision=revision, at=now)
+
+
+def is_outdated(scope: Scope, revision: int) -> bool:
+    """A structural refusal learnt under an older deployment file: the new one may have mended it."""
+    return scope.cls is Class.STRUCTURAL and scope.revision != revision
+
+
+def forgiven(pool: Pool, scopes: Mapping[str, Scope]) -> tuple[Scope, ...]:
+    """The pool's own scope after a grant: capacity that was just given ends the row of refusals."""
+    scope = scopes.get(pool_scopes(pool)[0])
+    return (replace(scope, hits=0, until=0.0),) if scope is not None and scope.hits else ()
 
 
 def rearmed(scope: Scope, *, now: float) -> Scope:

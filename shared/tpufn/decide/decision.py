@@ -4,7 +4,8 @@ Steps of one decision are independent commits. The first stale one ends the deci
 again, so a later step may rely on the earlier ones.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import CreateOutcome, Scope
@@ -47,6 +48,39 @@ class Decision:
     steps: tuple[Step, ...] = ()
     wakes: tuple[str, ...] = ()
     reason: str = ""
+
+
+def coalesced(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps that share a document, as one: two commits of one version cannot both succeed. The later write counts."""
+    merged: list[Step] = []
+    where: dict[tuple[str, str], int] = {}
+    for step in steps:
+        refs = [_reference(d) for d in step.writes]
+        place = next((where[ref] for ref in refs if ref in where), len(merged))
+        if place == len(merged):
+            merged.append(step)
+        else:
+            merged[place] = _over(merged[place], step)
+        where |= dict.fromkeys(refs, place)
+    return tuple(merged)
+
+
+def _over(first: Step, second: Step) -> Step:
+    later = {_reference(d) for d in second.writes}
+    kept = tuple(d for d in first.writes if _reference(d) not in later)
+    return replace(first, writes=kept) + second
+
+
+def _reference(document: Document) -> tuple[str, str]:
+    match document:
+        case Slot(name=name):
+            return "slot", name
+        case Row(entity=entity):
+            return "row", entity
+        case Fleet():
+            return "fleet", ""
+        case _:
+            return type(document).__name__, document.id
 
 
 NOTHING = Decision(reason="nothing to do")

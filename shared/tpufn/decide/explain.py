@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tpufn.decide.cooldown import blocking
-from tpufn.decide.race import chips_left
+from tpufn.decide.request import chips_left
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import Class, CreateOutcome, Scope
-from tpufn.domain.fleet import Fleet, Pool, accepting_pools
+from tpufn.domain.fleet import Fleet, Pool, accepting_pools, slot_key
 from tpufn.domain.job import Job, JobState
 from tpufn.domain.slot import Slot, SlotState
 from tpufn.domain.views import Explanation, PoolOutlook
@@ -74,7 +74,8 @@ def _impossible_everywhere(pools: Sequence[Pool], snapshot: WhySnapshot) -> str:
 
 def outlook(pool: Pool, snapshot: WhySnapshot) -> PoolOutlook:
     """What one pool has for the job."""
-    mine = [s for s in snapshot.slots if s.pool == pool.id]
+    named = [name for name in pool.slots if slot_key(name) in snapshot.job.accepts]
+    mine = [s for s in snapshot.slots if s.pool == pool.id and (not named or s.name in named)]
     states = [s.state for s in mine if not s.hold]
     last = next(iter(snapshot.outcomes.get(pool.id, ())), None)
     block = blocking(pool, snapshot.scopes, now=snapshot.now, revision=snapshot.fleet.revision)
@@ -83,7 +84,7 @@ def outlook(pool: Pool, snapshot: WhySnapshot) -> PoolOutlook:
         pool=pool.id,
         type=pool.type,
         zone=pool.zone,
-        ceiling=len(pool.slots),
+        ceiling=len(named or pool.slots),
         free=states.count(SlotState.FREE),
         coming=sum(s.is_leg and not s.hold for s in mine),
         idle=states.count(SlotState.IDLE),

@@ -1,10 +1,11 @@
 """Which idle TPUs to give back: those past their timeout that no waiting job could use, down to the warm floor."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tpufn.decide.decision import NOTHING, Decision, Step
 from tpufn.decide.release import released
+from tpufn.decide.request import guard
 from tpufn.domain.capacity import Scope
 from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.slot import Slot, SlotState
@@ -47,7 +48,7 @@ def decide(snapshot: IdleSnapshot) -> Decision:
             by_scope[pool.scope] = by_scope[pool.scope] + step if pool.scope in by_scope else step
     if not by_scope:
         return NOTHING
-    steps = tuple(step + _guard(scope, snapshot) for scope, step in by_scope.items())
+    steps = tuple(step + guard(scope, snapshot.scopes) for scope, step in by_scope.items())
     return Decision(steps=steps, reason=f"{sum(len(s.effects) for s in steps)} idle TPUs are past their timeout")
 
 
@@ -57,8 +58,3 @@ def _surplus(pool: Pool, snapshot: IdleSnapshot) -> tuple[Slot, ...]:
     late = [s for s in overdue(snapshot.fleet, snapshot.slots, now=snapshot.now) if s.pool == pool.id]
     there = sum(s.pool == pool.id and s.state in _THERE and not s.hold for s in snapshot.slots)
     return tuple(late[: max(0, there - pool.keep_warm)])
-
-
-def _guard(scope: str, snapshot: IdleSnapshot) -> Step:
-    guard = snapshot.scopes.get(scope, Scope(id=scope))
-    return Step(writes=(replace(guard, seq=guard.seq + 1),))

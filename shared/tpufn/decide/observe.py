@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tpufn.decide.cooldown import forgiven
 from tpufn.decide.decision import Step
 from tpufn.decide.records import SlotRecord, failed, outcome
 from tpufn.decide.refusals import classify
 from tpufn.decide.release import released, slot_note
 from tpufn.domain.capacity import Class, Refusal
-from tpufn.domain.cloud import NodeState, QueuedResourceState, Tpu
+from tpufn.domain.cloud import LABEL_NONCE, Health, NodeState, QueuedResourceState, Tpu
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
@@ -30,6 +31,10 @@ class Observed:
 def observe(record: SlotRecord, seen: Observed, *, policy: Policy) -> Step | None:
     """The step that brings the slot up to date; None when it is."""
     slot = record.slot
+    if seen.tpu is not None and not slot.adopted and seen.tpu.labels.get(LABEL_NONCE) != record.fleet.nonce:
+        return None  # somebody else's TPU of the same name: the create says that the name is taken
+    if slot.adopted and slot.state is SlotState.FREE:
+        return _appear(slot, seen, now=record.now, policy=policy)
     if slot.is_leg:
         return _leg(record, seen, policy)
     if slot.state is SlotState.IDLE:
@@ -40,18 +45,31 @@ def observe(record: SlotRecord, seen: Observed, *, policy: Policy) -> Step | Non
 def _leg(record: SlotRecord, seen: Observed, policy: Policy) -> Step | None:
     slot, tpu, now = record.slot, seen.tpu, record.now
     if tpu is None:
-        return _missing(record)
+        return _missing(record, policy)
     if tpu.is_dead:
         return failed(replace_slot(record, replace(slot, create_settled=True)), _why_dead(record, tpu), policy=policy)
     return _advance(record, seen, policy) or _overdue(slot, seen, now=now)
 
 
-def _missing(record: SlotRecord) -> Step | None:
-    """Not found: nothing yet while the create's outcome is open, else it vanished."""
-    slot = record.slot
-    if not slot.create_settled or slot.state is SlotState.REQUESTING:
+def _appear(slot: Slot, seen: Observed, *, now: float, policy: Policy) -> Step | None:
+    """An `existing` TPU is there: one generation, its own name. Not before its pause is over and its lease ended."""
+    if seen.tpu is None or not seen.tpu.is_ready or slot.lease is not None or now < slot.deadline:
         return None
-    return released(slot, "the cloud says not found: it vanished before it was usable", now=record.now)
+    deadline = now + policy.boot_budget
+    after = slot.on(SlotEvent.APPEAR, now=now, generation=1, tpu=seen.tpu.name, workers=seen.tpu.workers, cause="")
+    after = replace(after, deadline=deadline, create_settled=True)
+    return Step(writes=(after,), notes=(slot_note(after, "slot.booting", "the TPU is there"),), reason="it appeared")
+
+
+def _missing(record: SlotRecord, policy: Policy) -> Step | None:
+    """Not found: nothing yet while the create's outcome is open or the API may lag behind it, else it vanished."""
+    slot, now = record.slot, record.now
+    if not slot.create_settled:
+        overdue = slot.deadline and now >= slot.deadline
+        return released(slot, f"no outcome of the create in {now - slot.since:.0f} s", now=now) if overdue else None
+    if now - slot.since < policy.stray_grace:
+        return None
+    return released(slot, "the cloud says not found: it vanished before it was usable", now=now)
 
 
 def _why_dead(record: SlotRecord, tpu: Tpu) -> Refusal:
@@ -75,11 +93,14 @@ def _advance(record: SlotRecord, seen: Observed, policy: Policy) -> Step | None:
         if event is SlotEvent.GRANTED or (
             event is SlotEvent.STARTED and record.slot.state is not SlotState.PROVISIONING
         ):
-            writes.append(outcome(record, "granted"))
+            writes.append(outcome(record, "granted", how="seen"))
     if not notes:
         return None
     unique = {w.id: w for w in writes}
-    return Step(writes=(slot, *unique.values()), notes=tuple(notes), reason=f"{record.slot.state} -> {slot.state}")
+    armed = forgiven(record.pool, record.scopes) if writes and record.pool else ()
+    return Step(
+        writes=(slot, *unique.values(), *armed), notes=tuple(notes), reason=f"{record.slot.state} -> {slot.state}"
+    )
 
 
 def _events(slot: Slot, seen: Observed) -> tuple[tuple[SlotEvent, str], ...]:
@@ -122,7 +143,8 @@ def _idle(slot: Slot, seen: Observed, now: float) -> Step | None:
     tpu = seen.tpu
     if tpu is None:
         return released(slot, "the cloud says not found while it was idle", now=now)
-    if tpu.is_dead or not tpu.is_ready:
+    ill = tpu.health not in (Health.HEALTHY, Health.UNSPECIFIED)  # a missing health may only be late
+    if tpu.is_dead or ill or tpu.node is not NodeState.READY:
         cause = f"not usable any more: node {tpu.node or 'none'}, health {tpu.health or 'unknown'}"
         return released(slot, cause, now=now)
     return None

@@ -1,13 +1,13 @@
 """A TPU is being reclaimed, or was: settle its attempt as preempted, or give the TPU up if nothing ran on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpufn.decide import attempts
 from tpufn.decide.attempts import Trio
-from tpufn.decide.decision import NOTHING, Decision
+from tpufn.decide.decision import NOTHING, Decision, Step
 from tpufn.decide.release import released
 from tpufn.decide.verdict import LIVE, Sight, Verdict, success
-from tpufn.domain.attempt import Outcome
+from tpufn.domain.attempt import Attempt, AttemptState, Outcome
 from tpufn.domain.events import PreemptionNotice
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotEvent
@@ -34,10 +34,21 @@ def decide(snapshot: PreemptionSnapshot, event: PreemptionNotice, *, policy: Pol
             return NOTHING
         step = released(slot, cause, now=snapshot.now)
         return Decision(steps=(step,), reason=cause)
-    if snapshot.trio.attempt.state not in LIVE:
-        return NOTHING
-    verdict = success(snapshot.sight) or Verdict(
-        outcome=Outcome.PREEMPTED, cause=cause, evidence=(cause,), release=True
+    attempt = snapshot.trio.attempt
+    if attempt.state not in LIVE:
+        return _remembered(attempt, cause)
+    done = success(snapshot.sight)
+    verdict = (
+        replace(done, release=True)
+        if done
+        else Verdict(outcome=Outcome.PREEMPTED, cause=cause, evidence=(cause,), release=True)
     )
     step = attempts.conclude(snapshot.trio, verdict, snapshot.sight.report, now=snapshot.now, policy=policy)
     return Decision(steps=(step,), reason=step.reason)
+
+
+def _remembered(attempt: Attempt, cause: str) -> Decision:
+    """The verdict is in already; when the attempt closes, its TPU is given up."""
+    if attempt.state is AttemptState.CLOSED or attempt.release:
+        return NOTHING
+    return Decision(steps=(Step(writes=(replace(attempt, release=True),), reason=cause),), reason=cause)

@@ -14,14 +14,14 @@ from tpufn.decide.cooldown import blocked_until
 from tpufn.decide.decision import NOTHING, Decision, Step
 from tpufn.decide.matching import Matching
 from tpufn.decide.release import released, slot_note
-from tpufn.domain.accelerators import accelerator
+from tpufn.decide.request import chips_left, guard, request
 from tpufn.domain.capacity import Scope
-from tpufn.domain.effects import Effect, Kind, job_entity, slot_entity
+from tpufn.domain.effects import job_entity
 from tpufn.domain.fleet import Fleet, Pool, pool_keys, slot_key
 from tpufn.domain.job import Job
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
-from tpufn.domain.slot import Slot, SlotEvent, SlotState, cloud_name
+from tpufn.domain.slot import Slot, SlotState
 
 THERE = frozenset({SlotState.IDLE, SlotState.BUSY, SlotState.CLEANING})
 """The states in which a TPU counts towards a warm floor."""
@@ -69,9 +69,10 @@ class Walk:
         """The keys of whatever a further head could still get: an idle slot, a leg, a free slot."""
         keys = set(self.matching.open_keys())
         for room in self.rooms:
-            if any(self._is_open(s, room) for s in (*room.legs, *room.free)):
-                keys |= pool_keys(room.pool)
-        return frozenset(keys | {slot_key(name) for name in self._named})
+            places = [s.name for s in (*room.legs, *room.free) if self._is_open(s, room)]
+            if places:
+                keys |= pool_keys(room.pool) | {slot_key(name) for name in places if name in self._named}
+        return frozenset(keys)
 
     def offer(self, job: Job) -> None:
         """Match the job to an idle slot, or let it take one place in every pool that it accepts."""
@@ -95,11 +96,15 @@ class Walk:
 
     def _take(self, wanted: frozenset[str], job: str, room: Room) -> Slot | None:
         pool_wide = bool(wanted & pool_keys(room.pool))
-        for slot in (*room.legs, *room.free):
+        for slot in sorted((*room.legs, *room.free), key=self._is_named):
             if (pool_wide or slot_key(slot.name) in wanted) and self._is_open(slot, room):
                 self._book(slot, job, room)
                 return slot
         return None
+
+    def _is_named(self, slot: Slot) -> bool:
+        """Slots that some job names come last, and in their order: who can take any leaves them to it."""
+        return slot.name in self._named
 
     def _is_open(self, slot: Slot, room: Room) -> bool:
         """An untaken leg, or a free slot that cool-downs and chips allow to be requested."""
@@ -146,25 +151,16 @@ def decide(snapshot: RaceSnapshot, *, policy: Policy) -> Decision:
     return Decision(steps=steps, reason=f"{len(snapshot.heads)} jobs want capacity, {walk.matched} are matched")
 
 
-def chips_left(fleet: Fleet, slots: Sequence[Slot]) -> dict[str, float]:
-    """Chips still to be had per scope: its limit less what its slots hold; infinite without a limit."""
-    left: dict[str, float] = {p.scope: float(p.chip_limit or "inf") for p in fleet.pools}
-    for slot in slots:
-        if slot.holds_chips and slot.scope in left:
-            left[slot.scope] -= accelerator(slot.type).chips
-    return left
-
-
 def _steps(snapshot: RaceSnapshot, walk: Walk, policy: Policy) -> tuple[Step, ...]:
     by_scope: dict[str, Step] = {}
     for room in walk.rooms:
         for slot in room.free:
             if slot.name in room.taken:
-                _add(by_scope, room.pool, request(slot, room, snapshot, policy))
+                _add(by_scope, room.pool, _ask(slot, room, snapshot, policy))
         for slot in reversed(room.legs):
             if slot.name not in room.taken:
                 _add(by_scope, room.pool, surplus(slot, now=snapshot.now))
-    steps = [guarded(step, scope, snapshot) for scope, step in by_scope.items()]
+    steps = [step + guard(scope, snapshot.scopes) for scope, step in by_scope.items()]
     notes = tuple(_opened(job, slots) for job, slots in walk.opened.items())
     if steps and notes:
         steps[0] = replace(steps[0], notes=notes + steps[0].notes)
@@ -175,38 +171,11 @@ def _add(by_scope: dict[str, Step], pool: Pool, step: Step) -> None:
     by_scope[pool.scope] = by_scope[pool.scope] + step if pool.scope in by_scope else step
 
 
-def guarded(step: Step, scope: str, snapshot: RaceSnapshot) -> Step:
-    """The step with the bump of its chip scope's guard: two planners cannot both spend the same chips."""
-    guard = snapshot.scopes.get(scope, Scope(id=scope))
-    return step + Step(writes=(replace(guard, seq=guard.seq + 1),))
-
-
-def request(slot: Slot, room: Room, snapshot: RaceSnapshot, policy: Policy) -> Step:
-    """Ask for the slot's next generation."""
-    generation = slot.generation + 1
-    tpu = cloud_name(snapshot.fleet.name, slot.name, generation)
+def _ask(slot: Slot, room: Room, snapshot: RaceSnapshot, policy: Policy) -> Step:
     job = room.taken[slot.name]
     reason = f"for {job}" if job else f"warm floor of {room.pool.keep_warm}"
-    after = slot.on(
-        SlotEvent.REQUEST,
-        now=snapshot.now,
-        generation=generation,
-        fence=0,
-        tpu=tpu,
-        requested_at=snapshot.now,
-        create_settled=False,
-        deadline=snapshot.now + policy.request_budget,
-        workers=(),
-        caches=(),
-        quick_failures=(),
-        deletes=0,
-        last_job="",
-        idle_since=0.0,
-        cause=reason,
-    )
-    effect = Effect(kind=Kind.CREATE, entity=slot_entity(slot.name), generation=generation, reason=reason)
-    note = slot_note(after, "slot.requesting", f"{room.pool.type} in {room.pool.zone}, {reason}", job=job)
-    return Step(writes=(after,), effects=(effect,), notes=(note,), reason=f"request {slot.name} {reason}")
+    deployment = snapshot.fleet.name
+    return request(slot, room.pool, reason, deployment=deployment, job=job, now=snapshot.now, policy=policy)
 
 
 def surplus(slot: Slot, *, now: float) -> Step:
@@ -227,8 +196,8 @@ def _opened(job: str, slots: list[str]) -> Note:
     )
 
 
-def _progress(slot: Slot) -> tuple[int, float]:
-    return (-_NEWEST_FIRST.index(slot.state), slot.requested_at)
+def _progress(slot: Slot) -> tuple[int, float, tuple[int, str]]:
+    return (-_NEWEST_FIRST.index(slot.state), slot.requested_at, _number(slot))
 
 
 def _number(slot: Slot) -> tuple[int, str]:

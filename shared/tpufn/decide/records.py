@@ -10,7 +10,7 @@ from tpufn.decide.release import released, slot_note
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import Class, CreateOutcome, Refusal, Scope
 from tpufn.domain.effects import Row
-from tpufn.domain.fleet import Fleet, Pool
+from tpufn.domain.fleet import Fleet, Model, Pool
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
@@ -91,11 +91,12 @@ def created(record: SlotRecord, result: Result, *, policy: Policy) -> Step | Ret
 def refused(record: SlotRecord, refusal: Refusal, *, policy: Policy) -> Step:
     """A create that the cloud refused: cool the scope down, give the slot back."""
     slot, now = replace(record.slot, create_settled=True), record.now
-    step = _cool(record, refusal, policy) + Step(writes=(outcome(record, refusal.cls.value, refusal.text),))
+    recorded = outcome(record, refusal.cls.value, refusal.text, how="told")
+    step = _cool(record, refusal, policy) + Step(writes=(recorded,))
     if not slot.is_leg:
         return step + Step(writes=(slot,))
     cause = f"{refusal.cls}: {refusal.text}"
-    slot = slot.on(SlotEvent.RELEASE, now=now).on(SlotEvent.GONE, now=now, cause=cause)
+    slot = slot.on(SlotEvent.RELEASE, now=now).on(SlotEvent.GONE, now=now, cause=cause, hold="", group="")
     note = slot_note(slot, "slot.refused", cause)
     return step + Step(writes=(slot,), notes=(note,), reason=cause)
 
@@ -103,7 +104,7 @@ def refused(record: SlotRecord, refusal: Refusal, *, policy: Policy) -> Step:
 def failed(record: SlotRecord, refusal: Refusal, *, policy: Policy) -> Step:
     """A queued resource that failed or was suspended after it had been accepted: a husk that must be deleted."""
     cause = f"{refusal.cls}: {refusal.text}"
-    recorded = Step(writes=(outcome(record, refusal.cls.value, refusal.text),))
+    recorded = Step(writes=(outcome(record, refusal.cls.value, refusal.text, how="seen"),))
     return _cool(record, refusal, policy) + recorded + released(record.slot, cause, now=record.now)
 
 
@@ -112,13 +113,16 @@ def _cool(record: SlotRecord, refusal: Refusal, policy: Policy) -> Step:
         return Step()
     scope = record.scopes.get(refusal.scope, Scope(id=refusal.scope))
     cool = cooled(scope, refusal, now=record.now, revision=record.fleet.revision, policy=policy)
+    if cool == scope:
+        return Step()
     return Step(writes=(cool,), reason=f"{refusal.scope} cools down until {cool.until - record.now:.0f} s from now")
 
 
-def outcome(record: SlotRecord, result: str, text: str = "") -> CreateOutcome:
+def outcome(record: SlotRecord, result: str, text: str = "", *, how: str) -> CreateOutcome:
+    """`how` we know: told by the create's own answer, or seen later. Both surfaces may speak of one failure."""
     slot = record.slot
     return CreateOutcome(
-        id=f"{slot.name}-g{slot.generation}-{result}",
+        id=f"{slot.name}-g{slot.generation}-{result}-{how}",
         pool=slot.pool,
         slot=slot.name,
         at=record.now,
@@ -147,9 +151,10 @@ def deleted(record: SlotRecord, result: Result, *, policy: Policy) -> Step | Ret
 
 def _rearmed(record: SlotRecord) -> tuple[Scope, ...]:
     """Full quotas that our own release may have made room in."""
-    if record.pool is None:
-        return ()
-    scopes = (record.scopes[id] for id in pool_scopes(record.pool) if id in record.scopes)
+    slot = record.slot
+    model = Model(slot.scope.split(":")[1]) if slot.scope else Model.SPOT
+    pool = record.pool or Pool(id=slot.pool, type=slot.type, zone=slot.zone, model=model)
+    scopes = (record.scopes[id] for id in pool_scopes(pool) if id in record.scopes)
     return tuple(rearmed(s, now=record.now) for s in scopes if s.cls is Class.QUOTA and s.until > record.now)
 
 

@@ -70,7 +70,8 @@ def _reserved(code: int, text: str, pool: Pool) -> Refusal | None:
         return None
     cls = Class.STOCKOUT if pool.reservation else Class.STRUCTURAL
     hint = "" if pool.reservation else "this type is only sold by reservation in this zone"
-    return Refusal(cls=cls, scope=_model(pool, type_scope(pool.type, pool.zone)), text=text, hint=hint)
+    scope = _model(pool, type_scope(pool.type, pool.zone))
+    return Refusal(cls=cls, scope=scope, text=text, hint=hint, hits_needed=1 if pool.reservation else 2)
 
 
 def _type_unknown(code: int, text: str, pool: Pool) -> Refusal | None:

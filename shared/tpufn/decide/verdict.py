@@ -14,6 +14,8 @@ from tpufn.domain.orders import Exited, Phase, WorkerReport
 from tpufn.domain.policy import Policy
 
 SIGTERM_EXIT = 143
+_LATER = 3.0
+"""Seconds after a failure from which on a heartbeat says that its host was not lost with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,8 @@ class Sight:
     report: WorkerReport
     tpu: Tpu | None
     blind: bool = False
-    answering: frozenset[int] = frozenset()  # silent workers that a probe found alive all the same
+    alive: frozenset[int] = frozenset()  # silent workers on which a probe found the attempt alive all the same
+    answering: frozenset[int] = frozenset()  # hosts that answered a probe long enough after the first failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,7 @@ def judge_launch(sight: Sight) -> Verdict | Doubt | None:
         return _unfit(f"worker {failed.worker}: {failed.reason or 'the device is busy'}", failed.worker)
     if failed:
         return Doubt(until=sight.now, cause=f"set-up failed on worker {failed.worker}: {failed.reason}")
-    if sight.now >= sight.attempt.due_at:
+    if sight.now >= sight.attempt.due_at and not sight.report.all_prepared:
         missing = sorted(set(range(sight.report.count)) - sight.report.prepared)
         return _unfit(f"workers {_list(missing)} were not prepared within the launch budget", None)
     return None
@@ -130,10 +133,14 @@ def judge_settling(sight: Sight, *, policy: Policy) -> Verdict | None:
         return _gone(f"workers {_list(silent)} went silent")
     if failed is None:
         return None
-    if failed.signature == "device-busy":
-        return _unfit(f"worker {failed.worker}: the device was busy", failed.worker)
-    if not (due or _everybody_answered(sight)):
+    busy = busy_device(sight.report)
+    if busy is not None:
+        return _unfit(f"worker {busy.worker}: {busy.reason or 'the device was busy'}", busy.worker)
+    answered = _everybody_answered(sight)
+    if not (due or answered):
         return None
+    if failed.phase is not Phase.COMMAND and not answered and not _is_well(sight):
+        return _gone(f"{describe(failed)}, and the TPU was not known to be well afterwards")
     return _from_exit(failed, sight)
 
 
@@ -143,8 +150,8 @@ def revived(sight: Sight, *, policy: Policy) -> bool:
 
 
 def stopped(sight: Sight) -> bool:
-    """The stop proof: every agent wrote `closed`, or the node cannot run anything any more."""
-    if sight.report.all_closed:
+    """The stop proof: every agent wrote `closed` and found nothing left, or the node cannot run anything any more."""
+    if sight.report.all_closed and all(c.clean for c in sight.report.closed.values()):
         return True
     return not sight.blind and (sight.tpu is None or sight.tpu.proves_stop)
 
@@ -155,12 +162,20 @@ def first_failure(report: WorkerReport) -> Exited | None:
     return min(failures, key=lambda e: (e.signature == "sibling-death", e.at, e.worker), default=None)
 
 
+def busy_device(report: WorkerReport) -> Exited | None:
+    """The earliest end, over all workers, that says that another process held the device."""
+    busy = [
+        e for e in report.exited.values() if not e.ours and (e.phase is Phase.DEVICE or e.signature == "device-busy")
+    ]
+    return min(busy, key=lambda e: (e.at, e.worker), default=None)
+
+
 def silent_workers(sight: Sight, *, policy: Policy) -> tuple[int, ...]:
     """Workers without an end whose heartbeat is overdue. Before the first beat, `go` counts as one."""
     report, limit = sight.report, policy.heartbeat * policy.missed_heartbeats
     start = max(sight.attempt.started_at, sight.attempt.created_at)
     beats: Mapping[int, float] = report.heartbeats
-    waiting = (i for i in range(report.count) if i not in report.exited and i not in sight.answering)
+    waiting = (i for i in range(report.count) if i not in report.exited and i not in sight.alive)
     return tuple(i for i in waiting if sight.now - max(beats.get(i, 0.0), start) > limit)
 
 
@@ -187,12 +202,22 @@ def _from_exit(failed: Exited, sight: Sight) -> Verdict:
 
 
 def _everybody_answered(sight: Sight) -> bool:
-    """Every worker ended by itself or still beats after the failure, and the cloud says READY: nobody was lost."""
+    """Whether nobody was lost: the cloud says the TPU is well, and every host gave a sign of life after the failure.
+
+    A reclaimed TPU says READY for up to a minute, so an end that was written is no such sign: a later heartbeat is, or
+    the answer to a later probe.
+    """
     failed = first_failure(sight.report)
-    if failed is None or sight.blind or sight.tpu is None or sight.tpu.node is not NodeState.READY:
+    if failed is None or not _is_well(sight):
         return False
-    beats = sight.report.heartbeats
-    return all(i in sight.report.exited or beats.get(i, 0.0) > failed.at + 1.0 for i in range(sight.report.count))
+    beats, running = sight.report.heartbeats, set(range(sight.report.count)) - set(sight.report.exited)
+    if not running:
+        return len(sight.answering) == sight.report.count
+    return all(i in sight.answering or beats.get(i, 0.0) > failed.at + _LATER for i in running)
+
+
+def _is_well(sight: Sight) -> bool:
+    return not sight.blind and sight.tpu is not None and sight.tpu.is_ready
 
 
 def _reclaimed(cause: str) -> Verdict:

@@ -27,6 +27,7 @@ class Refusal:
     scope: str
     text: str
     hint: str = ""
+    hits_needed: int = 1  # in a row, before it is believed; a stockout until then
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class Submission:
 class Command:
     """One wish of a person, on the topic `commands`. It names what the person saw and is a no-op otherwise.
 
-    verbs: cancel, set-priority, retry, interrupt, hold, queue, race, release, delete, drain, apply-fleet
+    verbs: cancel, set-priority, retry, interrupt (jobs); hold, queue, race, release, delete (slots of people)
     """
 
     verb: str

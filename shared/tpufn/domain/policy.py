@@ -6,6 +6,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     settle: float = 90.0  # after a non-zero exit or silence, before the verdict
+    probe_after: float = 20.0  # after a failure: a host that still answers then is not being taken away
     heartbeat: float = 30.0
     missed_heartbeats: int = 3
     grace: float = 30.0  # between TERM and KILL
@@ -35,6 +36,7 @@ class Policy:
 
 SANDBOX = Policy(
     settle=6.0,
+    probe_after=1.0,
     heartbeat=0.5,
     missed_heartbeats=6,
     grace=5.0,

@@ -114,6 +114,7 @@ class Slot:
     zone: str = ""
     type: str = ""
     scope: str = ""  # the chip scope; kept here for the time after its pool has left the file
+    adopted: bool = False  # an `existing` TPU: used like the rest, never created or deleted
     state: SlotState = SlotState.FREE
     since: float = 0.0
     generation: int = 0
@@ -125,6 +126,7 @@ class Slot:
     workers: tuple[Worker, ...] = ()
     lease: Lease | None = None
     hold: str = ""  # who holds it for themselves; "" for nobody
+    group: str = ""  # the race of people's slots that it takes part in: won at the first grant
     idle_since: float = 0.0
     caches: tuple[str, ...] = ()  # keys of the caches that its workers have ready
     last_job: str = ""

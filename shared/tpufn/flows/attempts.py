@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from tpufn.decide import control, execute, preemption
+from tpufn.decide import control, execute, people, preemption
 from tpufn.decide.attempts import Trio
 from tpufn.decide.decision import Decision
-from tpufn.decide.verdict import Sight, silent_workers
+from tpufn.decide.verdict import Sight, first_failure, silent_workers
 from tpufn.domain.attempt import Attempt, AttemptState, attempt_id
 from tpufn.domain.cloud import Tpu
 from tpufn.domain.effects import Kind, attempt_entity
@@ -16,6 +16,8 @@ from tpufn.domain.slot import Slot
 from tpufn.flows.report import read_report
 from tpufn.ports import Cut, Ports
 from tpufn.runner import Function
+
+_PROBED = frozenset({AttemptState.RUNNING, AttemptState.SETTLING})
 
 
 def load_execute(ports: Ports, event: Event, policy: Policy) -> execute.ExecuteSnapshot | None:
@@ -38,18 +40,18 @@ def load_preemption(ports: Ports, event: Event, policy: Policy) -> preemption.Pr
     return preemption.PreemptionSnapshot(now=now, slot=slot, trio=trio, sight=sight)
 
 
-def load_control(ports: Ports, event: Event, policy: Policy) -> control.ControlSnapshot | None:
+def load_control(ports: Ports, event: Event, policy: Policy) -> people.ControlSnapshot | None:
     assert isinstance(event, Command)
     with ports.store.cut() as cut:
         fleet = cut.fleet()
         if fleet is None:
             return None
-        snapshot = _control(cut, event, control.ControlSnapshot(now=cut.now, fleet=fleet))
+        snapshot = _control(cut, event, people.ControlSnapshot(now=cut.now, fleet=fleet))
     report = read_report(ports.blobs, snapshot.trio.attempt) if snapshot.trio else None
     return replace(snapshot, report=report)
 
 
-def _control(cut: Cut, command: Command, blank: control.ControlSnapshot) -> control.ControlSnapshot:
+def _control(cut: Cut, command: Command, blank: people.ControlSnapshot) -> people.ControlSnapshot:
     job, slot = cut.job(command.target), cut.slot(command.target)
     live = ""
     if job is not None and job.attempt:
@@ -61,7 +63,10 @@ def _control(cut: Cut, command: Command, blank: control.ControlSnapshot) -> cont
         trio = None
     successor = cut.job(str(command.args.get("as", ""))) if job is not None else None
     spec = cut.spec(job.id) if job is not None else None
-    return replace(blank, job=job, spec=spec, slot=slot, trio=trio, successor=successor)
+    snapshot = replace(blank, job=job, spec=spec, slot=slot, trio=trio, successor=successor)
+    if command.verb not in people.CAPACITY:
+        return snapshot
+    return replace(snapshot, slots=cut.slots(), scopes={s.id: s for s in cut.scopes()})
 
 
 def read_trio(cut: Cut, id: str) -> Trio | None:
@@ -86,9 +91,19 @@ def look(ports: Ports, trio: Trio, *, now: float, policy: Policy) -> Sight:
     report = read_report(ports.blobs, attempt)
     tpu, blind = _ask(ports, attempt)
     sight = Sight(now=now, attempt=attempt, report=report, tpu=tpu, blind=blind)
-    if attempt.state is AttemptState.SETTLING and tpu is not None and silent_workers(sight, policy=policy):
-        answers = ports.workers.alive(tpu, attempt.id)
-        sight = replace(sight, answering=frozenset(i for i, alive in answers.items() if alive))
+    return _probed(ports, sight, policy) if attempt.state is AttemptState.SETTLING else sight
+
+
+def _probed(ports: Ports, sight: Sight, policy: Policy) -> Sight:
+    """In doubt the hosts are asked themselves: the silent ones at once, all of them a while after a failure."""
+    if sight.tpu is None or not sight.tpu.is_ready:
+        return sight
+    failed = first_failure(sight.report)
+    if failed is not None and sight.now >= failed.at + policy.probe_after:
+        return replace(sight, answering=ports.workers.usable(sight.tpu))
+    if silent_workers(sight, policy=policy):
+        answers = ports.workers.alive(sight.tpu, sight.attempt.id)
+        return replace(sight, alive=frozenset(i for i, alive in answers.items() if alive))
     return sight
 
 
@@ -123,7 +138,7 @@ def _decide_preemption(snapshot: preemption.PreemptionSnapshot, event: Event, po
     return preemption.decide(snapshot, event, policy=policy)
 
 
-def _decide_control(snapshot: control.ControlSnapshot, event: Event, policy: Policy) -> Decision:
+def _decide_control(snapshot: people.ControlSnapshot, event: Event, policy: Policy) -> Decision:
     assert isinstance(event, Command)
     return control.decide(snapshot, event, policy=policy)
 

@@ -19,11 +19,11 @@ PAGE = 16
 
 
 def assign_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot]) -> tuple[Job, ...]:
-    """The pending jobs that the idle slots can take, in rank order."""
+    """The jobs that the idle slots can take, in rank order. Waiting ones only keep their place: a retry's warm TPU."""
     idle = assignable(slots)
     if not idle:
         return ()
-    states = (JobState.PENDING,)
+    states = tuple(DEMAND)
     named = _named(cut, (s.name for s in idle), states)
     matching = Matching(idle_bins(fleet, idle, named))
     placed: list[Job] = []

@@ -11,7 +11,7 @@ from tpufn.domain.events import Event, Tick, WorkerReady
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.job import DEMAND, TERMINAL, JobState
 from tpufn.domain.policy import Policy
-from tpufn.domain.slot import LEGS, Slot, SlotState
+from tpufn.domain.slot import Slot, SlotState
 from tpufn.ports import Cut, Ports
 from tpufn.runner import Function
 
@@ -83,7 +83,7 @@ def _observe(
     result: dict[str, Observed] = {}
     for slot in slots:
         pool = fleet.pool(slot.pool)
-        if pool is None or pool.zone in silent or (slot.state not in LEGS and slot.state is not SlotState.IDLE):
+        if pool is None or pool.zone in silent or not _is_observed(slot):
             continue
         try:
             result[slot.name] = _look(ports, slot, by_name.get(slot.tpu) or ports.cloud.get(slot.tpu, pool.zone))
@@ -92,9 +92,14 @@ def _observe(
     return result
 
 
+def _is_observed(slot: Slot) -> bool:
+    """Legs and idle slots, and places of TPUs that were there before us."""
+    return slot.is_leg or slot.state is SlotState.IDLE or (slot.adopted and slot.state is SlotState.FREE)
+
+
 def _look(ports: Ports, slot: Slot, tpu: Tpu | None) -> Observed:
     """Whether its workers answer is asked only while it boots: READY is not usable."""
-    if tpu is None or not tpu.is_ready or slot.state not in LEGS:
+    if tpu is None or not tpu.is_ready or not slot.is_leg:
         return Observed(tpu=tpu)
     answering = ports.workers.usable(tpu)
     return Observed(tpu=tpu, usable=len(answering) == len(tpu.workers), workers_answering=len(answering))

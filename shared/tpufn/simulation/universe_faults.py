@@ -1,0 +1,184 @@
+"""Trouble between any two lines of the core: ports that can be stopped at every commit and effect.
+
+A boundary is the moment just before or just after a commit or an effect. Whoever plans trouble is asked at each and
+answers what happens there. Reads are no boundaries: nothing in the world depends on whether they happened.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tpufn.domain.cloud import CreateOrder, Tpu
+from tpufn.domain.errors import CommitUnknown, Stale, Unknown
+from tpufn.domain.orders import LaunchOrder, StopOrder
+from tpufn.ports import Blobs, Bus, Commit, Cut, Object, Store, TpuCloud, Workers
+
+
+class SimulatedCrash(BaseException):
+    """The process that handles an event is dead. Not an Exception: nothing in the core may survive it."""
+
+
+class When(StrEnum):
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """One place where trouble can strike. `number` counts them over a universe's life, from 0."""
+
+    number: int
+    when: When
+    what: str  # commit, create, delete, launch, stop, put, publish
+    about: str
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.when} {self.what} {self.about}".rstrip()
+
+
+class Trouble(StrEnum):
+    CRASH = "crash"  # the process dies here
+    LOSE = "lose"  # the call's answer is lost: before it, it was not applied; after it, it was
+    CONTEND = "contend"  # a commit is refused as stale though nobody was faster
+    INTERLEAVE = "interleave"  # another event is handled to its end here
+    FREEZE = "freeze"  # this handler stands still for an hour, and wakes again
+
+
+Plan = Callable[[Boundary], Trouble | None]
+
+
+def no_trouble(boundary: Boundary) -> Trouble | None:
+    return None
+
+
+class Gate:
+    """Counts boundaries and lets the planned trouble happen. `meanwhile` handles other events: one, or for so long."""
+
+    def __init__(self, meanwhile: Callable[[float], None]) -> None:
+        self.plan: Plan = no_trouble
+        self.passed = 0
+        self._meanwhile = meanwhile
+
+    def at(self, when: When, what: str, about: str) -> None:
+        """Raises SimulatedCrash, Stale, CommitUnknown or Unknown where the plan says so."""
+        boundary = Boundary(number=self.passed, when=when, what=what, about=about)
+        self.passed += 1
+        match self.plan(boundary):
+            case Trouble.CRASH:
+                raise SimulatedCrash(str(boundary))
+            case Trouble.LOSE:
+                _lose(boundary)
+            case Trouble.CONTEND if what == "commit" and when is When.BEFORE:
+                raise Stale(f"too much contention: {boundary}")
+            case Trouble.INTERLEAVE:
+                self._meanwhile(0.0)
+            case Trouble.FREEZE:
+                self._meanwhile(3600.0)
+            case _:
+                return
+
+
+def _lose(boundary: Boundary) -> None:
+    if boundary.what == "commit":
+        raise CommitUnknown(str(boundary))
+    if boundary.what in ("create", "delete"):
+        raise Unknown(str(boundary))
+
+
+class TroubledStore:
+    def __init__(self, inner: Store, gate: Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def cut(self) -> AbstractContextManager[Cut]:
+        return self._inner.cut()
+
+    def commit(self, commit: Commit) -> None:
+        about = ", ".join(note.event for note in commit.notes)
+        self._gate.at(When.BEFORE, "commit", about)
+        self._inner.commit(commit)
+        self._gate.at(When.AFTER, "commit", about)
+
+    def applied(self, commit: Commit) -> bool:
+        return self._inner.applied(commit)
+
+
+class TroubledCloud:
+    def __init__(self, inner: TpuCloud, gate: Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def create(self, order: CreateOrder) -> None:
+        self._gate.at(When.BEFORE, "create", order.name)
+        self._inner.create(order)
+        self._gate.at(When.AFTER, "create", order.name)
+
+    def get(self, name: str, zone: str) -> Tpu | None:
+        return self._inner.get(name, zone)
+
+    def list(self, zone: str) -> Sequence[Tpu]:
+        return self._inner.list(zone)
+
+    def delete(self, name: str, zone: str) -> None:
+        self._gate.at(When.BEFORE, "delete", name)
+        self._inner.delete(name, zone)
+        self._gate.at(When.AFTER, "delete", name)
+
+
+class TroubledWorkers:
+    def __init__(self, inner: Workers, gate: Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def usable(self, tpu: Tpu) -> frozenset[int]:
+        return self._inner.usable(tpu)
+
+    def launch(self, order: LaunchOrder) -> Mapping[int, str]:
+        self._gate.at(When.BEFORE, "launch", order.attempt)
+        missing = self._inner.launch(order)
+        self._gate.at(When.AFTER, "launch", order.attempt)
+        return missing
+
+    def stop(self, order: StopOrder) -> Mapping[int, str]:
+        self._gate.at(When.BEFORE, "stop", order.attempt)
+        missing = self._inner.stop(order)
+        self._gate.at(When.AFTER, "stop", order.attempt)
+        return missing
+
+    def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
+        return self._inner.alive(tpu, attempt)
+
+
+class TroubledBlobs:
+    def __init__(self, inner: Blobs, gate: Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def region(self, bucket: str) -> str:
+        return self._inner.region(bucket)
+
+    def put(self, bucket: str, key: str, data: bytes, *, once: bool = False) -> bool:
+        self._gate.at(When.BEFORE, "put", key)
+        written = self._inner.put(bucket, key, data, once=once)
+        self._gate.at(When.AFTER, "put", key)
+        return written
+
+    def upload(self, bucket: str, key: str, path: str, *, progress: Callable[[int], None] | None = None) -> bool:
+        return self._inner.upload(bucket, key, path, progress=progress)
+
+    def get(self, bucket: str, key: str, *, start: int = 0) -> bytes:
+        return self._inner.get(bucket, key, start=start)
+
+    def list(self, bucket: str, prefix: str) -> Sequence[Object]:
+        return self._inner.list(bucket, prefix)
+
+
+class TroubledBus:
+    def __init__(self, inner: Bus, gate: Gate) -> None:
+        self._inner, self._gate = inner, gate
+
+    def publish(self, topic: str, body: Mapping[str, Any]) -> str:
+        self._gate.at(When.BEFORE, "publish", topic)
+        return self._inner.publish(topic, body)
+
+    def publish_all(self, topic: str, bodies: Iterable[Mapping[str, Any]]) -> None:
+        self._gate.at(When.BEFORE, "publish", topic)
+        self._inner.publish_all(topic, bodies)
