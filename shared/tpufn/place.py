@@ -68,8 +68,8 @@ def _declared(settings: Settings) -> Fleet | None:
 
 
 def default_fleet() -> Fleet:
-    """The sandbox's fleet where no file declares one: two slots of many types, in the zones that sell them."""
-    sizes = {"v4": (8, 16, 32, 64), "v5e": (4, 8, 16, 64), "v5p": (8, 16, 32), "v6e": (4, 8, 16, 64)}
+    """The sandbox's fleet where no file declares one: two slots of the usual types, in every zone that sells them."""
+    sizes = {"v4": (8, 16, 32, 64), "v5e": (4, 8, 16, 64), "v5p": (8, 16, 32), "v6e": (1, 4, 8, 16, 32, 64)}
     pools = [
         Pool(
             id=pool_id(Pool.model, f"{family.prefix}-{size}", zone),
@@ -80,7 +80,7 @@ def default_fleet() -> Fleet:
         )
         for name, family in FAMILIES.items()
         for size in sizes.get(name, ())
-        for zone in family.zones[:3]
+        for zone in family.zones
     ]
     return Fleet(name="sandbox", project="sandbox", mode=Mode.SANDBOX, pools=tuple(pools), idle_timeout=60.0)
 

@@ -18,7 +18,17 @@ def closing(ending: Ending, fleet: Fleet) -> RenderableType:
         parts += [Text(), _headline(view), attempts_table(view, fleet)]
         if view.job.cause and view.job.state != "succeeded":
             parts.append(Text(view.job.cause, style="red"))
+            parts += last_lines(view)
     return Group(*parts, Text(), _totals(ending))
+
+
+def last_lines(view: JobView) -> list[RenderableType]:
+    """The end of the output of the worker that failed first."""
+    last = view.attempts[-1] if view.attempts else None
+    if last is None or not last.tail:
+        return []
+    lines = [f"  worker {last.failed_worker} | {words.printable(line)}" for line in last.tail.splitlines()]
+    return [Text("\n".join(lines), style="dim")]
 
 
 def _headline(view: JobView) -> Text:

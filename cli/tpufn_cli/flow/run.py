@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tpufn.domain.errors import Conflict, TpufnError
+from tpufn.domain.errors import Conflict, InputError, TpufnError
 from tpufn.domain.notes import Note
 from tpufn_cli.doors import Abandoned
 from tpufn_cli.flow.ending import Ending
@@ -65,7 +65,11 @@ class Run:
     def _submit(self, path: str) -> list[str]:
         client = self.engine.client
         receipt = client.submit(path, progress=self._take)
-        return [job.id for job in client.wait_accepted(receipt)]
+        jobs = client.wait_accepted(receipt)
+        stuck = [f"{job.id}: {job.unschedulable}" for job in jobs if job.unschedulable]
+        if stuck:  # nobody would change the deployment under a run of its own
+            raise InputError([*stuck, "name a deployment that offers it with -d, or change `tpu` and `buckets`"])
+        return [job.id for job in jobs]
 
     def _follow(self, ids: list[str]) -> None:
         streams = [_background(lambda id=id: self._stream(id)) for id in ids]  # type: ignore[misc]

@@ -19,6 +19,8 @@ from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
 _QUARANTINE = 2
 """Quick failures on one TPU that condemn it."""
+_TAIL = 2000
+"""Characters of a failed worker's last output that its attempt's document keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,7 @@ def conclude(trio: Trio, verdict: Verdict, report: WorkerReport, *, now: float, 
         evidence=verdict.evidence,
         release=trio.attempt.release or verdict.release,
         failed_worker=verdict.failed_worker,
+        tail=_tail(report, verdict.failed_worker),
         exit_codes=codes(report),
         ended_at=now,
         due_at=now + policy.stop_budget,
@@ -98,6 +101,10 @@ def conclude(trio: Trio, verdict: Verdict, report: WorkerReport, *, now: float, 
         attempt, "attempt.stopping", verdict.cause, outcome=verdict.outcome.value, worker=verdict.failed_worker
     )
     return Step(writes=writes, effects=(effect,), notes=(note, *notes), reason=f"{verdict.outcome}: {verdict.cause}")
+
+
+def _tail(report: WorkerReport, worker: int | None) -> str:
+    return report.exited[worker].tail[-_TAIL:] if worker is not None and worker in report.exited else ""
 
 
 def _job_at_verdict(job: Job, attempt: Attempt, *, now: float) -> tuple[Job, tuple[Note, ...]]:

@@ -127,4 +127,5 @@ def _evidence(snapshot: WhySnapshot) -> tuple[str, ...]:
     if last.outcome is None:
         return ()
     head = f"attempt {last.number} on {last.slot} in {last.zone}: {last.outcome}: {last.cause}"
-    return tuple(dict.fromkeys((head, *last.evidence)))
+    tail = (f"last lines of worker {last.failed_worker}:\n{last.tail.rstrip()}",) if last.tail else ()
+    return tuple(dict.fromkeys((head, *last.evidence, *tail)))

@@ -75,7 +75,7 @@ def _admission_notes(job: Job, fleet: Fleet) -> list[Note]:
 
 def _impossible(spec: JobSpec) -> str:
     where = spec.tpu_name or spec.zone or ", ".join(spec.buckets) or "any region"
-    return f"no pool of the fleet offers {' or '.join(spec.tpu)} in {where}; it waits until the deployment has one"
+    return f"no pool of the fleet offers {' or '.join(spec.tpu)} in {where}"
 
 
 def _again(snapshot: SubmitSnapshot, event: Submission) -> Decision:

@@ -83,6 +83,7 @@ class Attempt:
     evidence: tuple[str, ...] = ()
     exit_codes: tuple[int | None, ...] = ()
     failed_worker: int | None = None
+    tail: str = ""  # the last lines of the failed worker's output
     release: bool = False  # the TPU is given up when the attempt closes
     stop_by: str = ""  # who asked for the stop
     version: str = ""

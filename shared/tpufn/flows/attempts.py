@@ -86,16 +86,20 @@ def _leased(slot: Slot | None, attempt: Attempt) -> Slot | None:
 
 
 def look(ports: Ports, trio: Trio, *, now: float, policy: Policy) -> Sight:
-    """What bucket and cloud say of an attempt. A cloud that does not answer makes the sight blind, not the TPU lost."""
+    """What cloud and bucket say of an attempt. A cloud that does not answer makes the sight blind, not the TPU lost.
+
+    The cloud first: what a TPU wrote before it was gone is in the bucket by then. Silent hosts are asked before doubt as
+    well as in it: one that lost only its heartbeat would go from doubt to life and back without end.
+    """
     attempt = trio.attempt
-    report = read_report(ports.blobs, attempt)
     tpu, blind = _ask(ports, attempt)
+    report = read_report(ports.blobs, attempt)
     sight = Sight(now=now, attempt=attempt, report=report, tpu=tpu, blind=blind)
-    return _probed(ports, sight, policy) if attempt.state is AttemptState.SETTLING else sight
+    return _probed(ports, sight, policy) if attempt.state in _PROBED else sight
 
 
 def _probed(ports: Ports, sight: Sight, policy: Policy) -> Sight:
-    """In doubt the hosts are asked themselves: the silent ones at once, all of them a while after a failure."""
+    """The hosts are asked themselves: the silent ones at once, all of them a while after a failure."""
     if sight.tpu is None or not sight.tpu.is_ready:
         return sight
     failed = first_failure(sight.report)

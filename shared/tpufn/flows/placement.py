@@ -73,8 +73,14 @@ def _race_cares(cut: Cut, event: Event) -> bool:
         return True
     if event.kind == "slot":
         slot = cut.slot(event.id)
-        return slot is not None and slot.state is SlotState.FREE
+        return slot is not None and slot.state is SlotState.FREE and _is_sought(cut)
     return event.kind == "job"
+
+
+def _is_sought(cut: Cut) -> bool:
+    """Whether a free slot can be of use: some job wants capacity, or some pool is kept warm. Two reads tell."""
+    fleet = cut.fleet()
+    return bool(cut.jobs_in(tuple(DEMAND), limit=1)) or (fleet is not None and any(p.keep_warm for p in fleet.pools))
 
 
 def _entity(event: Event) -> str:
