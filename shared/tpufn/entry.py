@@ -72,4 +72,4 @@ def _runner(name: str) -> Runner:
     from tpufn.bootstrap import cloud
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    return cloud.runner(settings.deployed(), name)
+    return cloud.runner(settings.deployed())

@@ -14,6 +14,7 @@ from tpufn.decide.records import Result
 from tpufn.domain.effects import Effect, Kind, Row
 from tpufn.domain.errors import CommitUnknown, Stale
 from tpufn.domain.events import Event
+from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
 from tpufn.ports import Commit, Cut, Ports
 
@@ -45,7 +46,8 @@ class Performer:
 
 
 class Runner:
-    """Runs functions over ports. `new_id` and `jitter` are given, so that a simulation can fix them."""
+    """Runs functions over ports. `new_id` and `jitter` are given, so that a simulation can fix them; `announce` is told
+    the notes of each commit after it, for the outbound feed (a crash in between loses them; the history has them)."""
 
     def __init__(
         self,
@@ -55,9 +57,11 @@ class Runner:
         performers: dict[Kind, Performer],
         new_id: Callable[[], str],
         jitter: Callable[[int], float],
+        announce: Callable[[Sequence[Note]], None] | None = None,
     ) -> None:
         self.ports, self.policy = ports, policy
         self._performers, self._new_id, self._jitter = performers, new_id, jitter
+        self._announce = announce
 
     def handle(self, function: Function, event: Event) -> str:
         """One event, to its end. Returns the decision's reason; raises Stale when others were faster every time."""
@@ -163,7 +167,10 @@ class Runner:
         except Stale:
             return False
         except CommitUnknown:
-            return self.ports.store.applied(commit)
+            if not self.ports.store.applied(commit):
+                return False
+        if notes and self._announce is not None:
+            self._announce(notes)
         return True
 
 

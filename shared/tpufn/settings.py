@@ -15,6 +15,34 @@ class Settings:
     user: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """What a deployed function is told. Empty endpoints are Google's own; others serve tests.
+
+    `workers`: "ssh", or "local:DIR" for the local workers of a simulated cloud on the same machine.
+    """
+
+    name: str
+    project: str
+    policy: str = "production"
+    workers: str = "ssh"
+    tpu_endpoint: str = ""
+    storage_endpoint: str = ""
+
+
+def deployed() -> Deployed:
+    """From the function's environment, which Terraform writes. Raises KeyError where that is not done."""
+    env = os.environ
+    return Deployed(
+        name=env["TPUFN_NAME"],
+        project=env["TPUFN_PROJECT"],
+        policy=env.get("TPUFN_POLICY", "production"),
+        workers=env.get("TPUFN_WORKERS", "ssh"),
+        tpu_endpoint=env.get("TPUFN_TPU_ENDPOINT", ""),
+        storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
+    )
+
+
 def load(*, home: str | None = None, deployment: str | None = None) -> Settings:
     """Flags win over the environment: TPUFN_HOME, TPUFN_DEPLOYMENT, TPUFN_DEBUG."""
     env = os.environ

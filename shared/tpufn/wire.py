@@ -17,6 +17,7 @@ from tpufn.domain.errors import InputError
 from tpufn.domain.events import (
     Command,
     Event,
+    Notice,
     PreemptionNotice,
     Submission,
     Tick,
@@ -37,6 +38,7 @@ TOPICS: Mapping[str, type[Any]] = {
     "preemptions": PreemptionNotice,
     "worker-ready": WorkerReady,
     "ticks": Tick,
+    "notices": Notice,
 }
 _DOCUMENT = "google.cloud.firestore.document.v1."
 _MESSAGE = "google.cloud.pubsub.topic.v1.messagePublished"

@@ -57,6 +57,7 @@ class PubSubBus:
             raise CloudUnavailable(f"Pub/Sub: {error}; log in: gcloud auth application-default login") from error
 
     def _send(self, topic: str, body: Mapping[str, Any]) -> "Future[str]":
+        """A wake says in an attribute what kind of entity it is about: subscriptions filter by it."""
         from google.api_core.retry import Retry
         from google.cloud.pubsub_v1.publisher.exceptions import MessageTooLargeError  # type: ignore[import-untyped]
 
@@ -64,7 +65,8 @@ class PubSubBus:
         try:
             again = Retry(initial=0.1, timeout=self._timeout)
             data = msgspec.json.encode(body)
-            sent: Future[str] = self._client.publish(path, data, retry=again, timeout=self._timeout / 2)
+            kind = {"kind": str(body.get("entity", "")).partition(":")[0]} if topic == "wakes" else {}
+            sent: Future[str] = self._client.publish(path, data, retry=again, timeout=self._timeout / 2, **kind)
         except MessageTooLargeError as error:
             raise InputError(f"a message on {topic} is too large for Pub/Sub: {error}") from error
         return sent

@@ -251,7 +251,10 @@ class SqliteCut:
         return [(number, msgspec.json.decode(body, type=Note)) for number, body in rows]
 
     def outcomes(self, *, pool: str = "", limit: int = 20) -> Sequence[CreateOutcome]:
-        return self._children(CreateOutcome, "outcome", pool, "desc", limit)
+        if pool:
+            return self._children(CreateOutcome, "outcome", pool, "desc", limit)
+        sql = "select body, version from document where kind = 'outcome' order by sort desc limit ?"
+        return self._decode(CreateOutcome, self._connection.execute(sql, (limit,)))
 
     def _children(self, type: type[T], kind: str, parent: str, order: str, limit: int) -> list[T]:
         sql = f"select body, version from document where kind = ? and parent = ? order by sort {order} limit ?"

@@ -81,6 +81,7 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
         job=job.id,
         attempt=attempt.id,
         slot=slot.name,
+        correlation_id=attempt.correlation_id,
         reason=reason,
         data={"type": pool.type, "zone": pool.zone, "waited": round(waited, 3), "losers": ",".join(losers)},
     )
@@ -97,6 +98,7 @@ def assigned_note(attempt: Attempt, pool: Pool, *, again: bool = False) -> Note:
         job=attempt.job,
         attempt=attempt.id,
         slot=attempt.slot,
+        correlation_id=attempt.correlation_id,
         reason=f"{where} again, which is clean" if again else where + pin,
         data={
             "number": attempt.number,
@@ -136,6 +138,7 @@ def leased(job: Job, slot: Slot, pool: Pool, *, now: float) -> tuple[Job, Slot, 
         region=region,
         bucket=job.buckets.get(region, ""),
         workers=slot.workers,
+        correlation_id=job.correlation_id,
         since=now,
         created_at=now,
     )

@@ -245,6 +245,7 @@ def attempt_note(attempt: Attempt, event: str, reason: str, **data: str | int | 
         job=attempt.job,
         attempt=attempt.id,
         slot=attempt.slot,
+        correlation_id=attempt.correlation_id,
         reason=reason,
         data={**shared, **data},
     )
@@ -252,5 +253,12 @@ def attempt_note(attempt: Attempt, event: str, reason: str, **data: str | int | 
 
 def job_note(job: Job, event: str, reason: str, *, attempt: str = "", **data: str | int | float | bool | None) -> Note:
     return Note(
-        event=event, subject=job_entity(job.id), job=job.id, attempt=attempt, slot=job.slot, reason=reason, data=data
+        event=event,
+        subject=job_entity(job.id),
+        job=job.id,
+        attempt=attempt,
+        slot=job.slot,
+        correlation_id=job.correlation_id,
+        reason=reason,
+        data=data,
     )

@@ -85,7 +85,7 @@ class Attempt:
     failed_worker: int | None = None
     tail: str = ""  # the last lines of the failed worker's output
     release: bool = False  # the TPU is given up when the attempt closes
-    stop_by: str = ""  # who asked for the stop
+    correlation_id: str = ""
     version: str = ""
 
     @property

@@ -78,4 +78,20 @@ class WorkerReady:
     worker: int = 0
 
 
-Event = Written | Wake | Tick | Submission | Command | WorkerEvent | PreemptionNotice | WorkerReady
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """Something happened, for people and for other services: a published note."""
+
+    event: str
+    subject: str
+    reason: str = ""
+    job: str = ""
+    attempt: str = ""
+    slot: str = ""
+    correlation_id: str = ""
+    at: float = 0.0
+    id: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+Event = Written | Wake | Tick | Submission | Command | WorkerEvent | PreemptionNotice | WorkerReady | Notice

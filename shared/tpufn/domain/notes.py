@@ -14,6 +14,7 @@ class Note:
     job: str = ""
     attempt: str = ""
     slot: str = ""
+    correlation_id: str = ""  # the submitter's own, of the job that it is about
     at: float = 0.0
     id: str = ""  # given by the commit: unique and stable over redeliveries
     data: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)

@@ -88,8 +88,8 @@ def _leased(slot: Slot | None, attempt: Attempt) -> Slot | None:
 def look(ports: Ports, trio: Trio, *, now: float, policy: Policy) -> Sight:
     """What cloud and bucket say of an attempt. A cloud that does not answer makes the sight blind, not the TPU lost.
 
-    The cloud first: what a TPU wrote before it was gone is in the bucket by then. Silent hosts are asked before doubt as
-    well as in it: one that lost only its heartbeat would go from doubt to life and back without end.
+    The cloud first: what a TPU wrote before it was gone is in the bucket by then. Silent hosts are asked before doubt
+    as well as in it: one that lost only its heartbeat would go from doubt to life and back without end.
     """
     attempt = trio.attempt
     tpu, blind = _ask(ports, attempt)

@@ -38,5 +38,10 @@ def woken_by(event: Event) -> tuple[Function, ...]:
             return ()
 
 
+def cares(function: Function, event: Event) -> bool:
+    """Whether the event is one of those that wake the function: subscriptions may deliver more."""
+    return function in woken_by(event)
+
+
 def _placement(entity: str) -> tuple[Function, ...]:
     return (ASSIGN, CAPACITY_RACE) if entity.startswith("placement:") else (CAPACITY_RACE,)

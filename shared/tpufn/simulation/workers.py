@@ -39,7 +39,8 @@ class LocalWorkers:
 
     `socket`: a datagram socket for the workers' messages. `secret`: a secret reference's value; without it an order's
     secrets are values already. `login`: more variables of the login environment, or others: each host has a HOME of its
-    own. `settings`: order keys that are this site's rather than the core's, over the sandbox's own.
+    own. `settings`: order keys that are this site's rather than the core's, over the sandbox's own. `source`: a bucket's name -> how the agent reaches it; by
+    default a directory below `blobs_root`.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class LocalWorkers:
         secret: Callable[[str], str] | None = None,
         login: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        source: Callable[[str], Mapping[str, str]] | None = None,
         timeout: float = 30.0,
     ) -> None:
         self.home, self.blobs_root = home.resolve(), blobs_root.resolve()
         self._secret, self._timeout = secret, timeout
+        self._source = source or self._directory
         self._login = dict(login or {})
         self._publish = {"kind": "datagram", "path": str(socket)} if socket else {"kind": "none"}
         self._settings = {**_SANDBOX, **(settings or {})}
@@ -156,7 +159,7 @@ class LocalWorkers:
     def _site(self) -> dict[str, Any]:
         return {"publish": self._publish, **self._settings}
 
-    def _source(self, bucket: str) -> dict[str, str]:
+    def _directory(self, bucket: str) -> Mapping[str, str]:
         return {"kind": "directory", "root": str(self.blobs_root), "bucket": bucket}
 
     def _bucket_of(self, tpu: str, attempt: str) -> Path:

@@ -1,0 +1,91 @@
+"""The deployed functions: Firestore, Pub/Sub, Cloud Storage, the Cloud TPU API, and the workers over SSH.
+
+Each port is made when it is first used: a function pays only for what it touches, and importing stays importing.
+"""
+
+import random
+import uuid
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from tpufn.adapters.firestore import FirestoreStore
+from tpufn.adapters.pubsub import PubSubBus
+from tpufn.domain.notes import Note
+from tpufn.domain.policy import SANDBOX, Policy
+from tpufn.flows.effects import PERFORMERS
+from tpufn.ports import Blobs, Clock, Ports, Store, TpuCloud, Workers
+from tpufn.runner import Runner
+from tpufn.settings import Deployed
+from tpufn.simulation.clock import WallClock
+
+
+class CloudPorts(Ports):
+    """Ports that are made on first use."""
+
+    _settings: Deployed
+
+    def __init__(self, settings: Deployed) -> None:  # not the dataclass's own: nothing is given, all is made
+        self.__dict__["_settings"] = settings
+
+    @cached_property
+    def store(self) -> Store:
+        return FirestoreStore(self._settings.project, self._settings.name)
+
+    @cached_property
+    def bus(self) -> PubSubBus:
+        return PubSubBus(self._settings.project, self._settings.name)
+
+    @cached_property
+    def clock(self) -> Clock:
+        return WallClock()
+
+    @cached_property
+    def cloud(self) -> TpuCloud:
+        from tpufn.adapters.tpu_api import CloudTpu, connect
+
+        endpoint = self._settings.tpu_endpoint
+        return CloudTpu(self._settings.project, clock=self.clock, client=lambda: connect(endpoint))
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        from tpufn.adapters.gcs import CloudBlobs, connect
+
+        project, endpoint = self._settings.project, self._settings.storage_endpoint
+        return CloudBlobs(lambda: connect(project, endpoint))
+
+    @cached_property
+    def workers(self) -> Workers:
+        return make_workers(self._settings)
+
+
+def make_workers(settings: Deployed) -> Workers:
+    """The workers over SSH, or the local ones of a simulated cloud on this machine."""
+    kind, _, place = settings.workers.partition(":")
+    if kind == "local":
+        from tpufn.simulation.workers import LocalWorkers
+
+        def source(bucket: str) -> dict[str, str]:
+            return {"kind": "gcs", "bucket": bucket, "endpoint": settings.storage_endpoint, "token_url": ""}
+
+        return LocalWorkers(Path(place), Path(place), source=source)
+    raise NotImplementedError("workers over SSH")
+
+
+def runner(settings: Deployed) -> Runner:
+    """The one loop over the cloud's ports."""
+    ports = CloudPorts(settings)
+
+    def announce(notes: Sequence[Note]) -> None:
+        ports.bus.publish_all("notices", [msgspec.to_builtins(note) for note in notes])
+
+    return Runner(
+        ports,
+        policy=SANDBOX if settings.policy == "sandbox" else Policy(),
+        performers=dict(PERFORMERS),
+        new_id=lambda: uuid.uuid4().hex,
+        jitter=lambda attempt: random.uniform(0.0, 0.05 * 2**attempt),
+        announce=announce,
+    )
