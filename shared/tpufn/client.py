@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.job import Job, Priority
 from tpufn.domain.notes import Note
-from tpufn.domain.views import Explanation, JobView, LogPiece, Receipt, SlotView, Status
+from tpufn.domain.views import Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
 
 
 class Client(Protocol):
@@ -48,6 +48,27 @@ class Client(Protocol):
 
     def interrupt(self, slot: str) -> str:
         """Give a busy TPU up; its job retries. In words what will happen."""
+
+    def queue(self, names: Collection[str]) -> Mapping[str, str]:
+        """Ask for these free slots' TPUs, each held for the person. slot -> what will happen, in words."""
+
+    def race(self, names: Collection[str]) -> str:
+        """Ask for all of these at once; the first that is granted is kept, held, and the others are released."""
+
+    def hold(self, names: Collection[str]) -> Mapping[str, str]:
+        """Keep slots for the person: never assigned to jobs, never torn down as idle."""
+
+    def release(self, names: Collection[str]) -> Mapping[str, str]:
+        """Give held slots back to the jobs."""
+
+    def delete(self, names: Collection[str]) -> Mapping[str, str]:
+        """Cancel or delete these slots' TPUs; Conflict where a job runs (interrupt it first)."""
+
+    def pools(self) -> tuple[PoolOutlook, ...]:
+        """Every pool with its slots, its last outcome and its cool-down."""
+
+    def feed(self, *, after: str = "", limit: int = 200) -> tuple[Note, ...]:
+        """The newest notes of everything, oldest first; `after` the id of the last one seen."""
 
 
 class Engine(Protocol):

@@ -11,7 +11,7 @@ from tpufn.adapters.local_bus import LocalBus
 from tpufn.adapters.lock import EngineLock
 from tpufn.adapters.sqlite import SqliteStore
 from tpufn.decide.bins import hourly
-from tpufn.decide.explain import WhySnapshot, explain
+from tpufn.decide.explain import WhySnapshot, explain, outlook
 from tpufn.decide.submit import rejected_id
 from tpufn.domain.accelerators import price_per_hour
 from tpufn.domain.attempt import Attempt
@@ -21,11 +21,12 @@ from tpufn.domain.fleet import Fleet, Mode, accepting_pools, pool_keys
 from tpufn.domain.job import Bundle, Job, JobEvent, JobState, Priority
 from tpufn.domain.notes import Note
 from tpufn.domain.slot import Slot, SlotState
-from tpufn.domain.views import Explanation, JobView, LogPiece, Receipt, SlotView, Status
+from tpufn.domain.views import Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
 from tpufn.ports import Blobs, Clock, Cut
 from tpufn.wire import to_body
 
 _POLL = 0.05
+FREE = SlotState.FREE.value
 _EFFECT_WAIT = 5.0
 
 
@@ -269,6 +270,60 @@ class EmbeddedClient:
             raise Conflict(f"{slot} is {view.state}: no job runs there")
         self._command("interrupt", slot, generation=view.generation, attempt=view.attempt)
         return f"{view.job} stops and retries; {slot} gives its TPU up"
+
+    def queue(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("queue", s, "asked for, and held for you") for n, s in self._named(names, FREE).items()}
+
+    def race(self, names: Collection[str]) -> str:
+        chosen = self._named(names, FREE)
+        self._command("race", next(iter(chosen)), slots=list(chosen))
+        return f"asked for {len(chosen)} at once; the first that is granted is kept for you: {', '.join(chosen)}"
+
+    def hold(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("hold", s, f"held for {self._user}") for n, s in self._named(names).items()}
+
+    def release(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("release", s, "given back to the jobs") for n, s in self._named(names).items()}
+
+    def delete(self, names: Collection[str]) -> Mapping[str, str]:
+        chosen = self._named(names)
+        for slot in chosen.values():
+            if slot.attempt:
+                raise Conflict(f"{slot.name}: {slot.job} runs there; `tpufn interrupt {slot.name}` gives it up")
+        return {n: self._wish("delete", s, "deleted") for n, s in chosen.items()}
+
+    def _named(self, names: Collection[str], *states: str) -> dict[str, SlotView]:
+        """The slots of these names. Raises NotFound, or Conflict where one is in another state."""
+        known = {s.name: s for s in self.slots()}
+        for name in names:
+            if name not in known:
+                raise NotFound(f"there is no slot {name}; `tpufn slots` lists them")
+            if states and known[name].state not in states:
+                raise Conflict(f"{name} is {known[name].state}, not {' or '.join(states)}")
+        return {name: known[name] for name in names}
+
+    def _wish(self, verb: str, slot: SlotView, what: str) -> str:
+        self._command(verb, slot.name, generation=slot.generation)
+        return what
+
+    def pools(self) -> tuple[PoolOutlook, ...]:
+        with self._store.cut() as cut:
+            fleet = self._fleet(cut)
+            snapshot = WhySnapshot(
+                now=cut.now,
+                fleet=fleet,
+                job=Job(id=""),
+                slots=cut.slots(),
+                scopes={s.id: s for s in cut.scopes()},
+                outcomes={p.id: cut.outcomes(pool=p.id, limit=1) for p in fleet.pools},
+                attempts=(),
+                ahead=0,
+            )
+        return tuple(outlook(pool, snapshot) for pool in fleet.pools)
+
+    def feed(self, *, after: str = "", limit: int = 200) -> tuple[Note, ...]:
+        with self._store.cut() as cut:
+            return tuple(cut.feed(after=after, limit=limit))
 
     def _command(self, verb: str, target: str, **args: Any) -> None:
         command = Command(verb=verb, target=target, args=args, by=self._user, id=uuid.uuid4().hex)

@@ -69,6 +69,9 @@ class Cut(Protocol):
     def history(self, job: str, *, after: str = "", limit: int = 1000) -> Sequence[Note]:
         """A job's notes in the order of their commits; `after` is the id of the last one seen."""
 
+    def feed(self, *, after: str = "", limit: int = 200) -> Sequence[Note]:
+        """The newest notes of everything, oldest first: at most `limit`, and only those after the one of that id."""
+
     def outcomes(self, *, pool: str = "", limit: int = 20) -> Sequence[CreateOutcome]:
         """Creates' outcomes, newest first."""
 

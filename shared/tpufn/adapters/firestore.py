@@ -197,6 +197,14 @@ class FirestoreCut:
             query = query.start_after(last) if last.exists else query
         return [layout.read_note(found.to_dict() or {}) for found in self._database.query(query, at=self._moment())]
 
+    def feed(self, *, after: str = "", limit: int = 200) -> Sequence[Note]:
+        """One query over the history of everything."""
+        group = self._database.client.collection_group("history")
+        newest = group.order_by("committed", direction=Query.DESCENDING).order_by("number", direction=Query.DESCENDING)
+        found = self._database.query(newest.limit(limit), at=self._moment())
+        notes = [layout.read_note(one.to_dict() or {}) for one in reversed(found)]
+        return notes[next((i for i, note in enumerate(notes, 1) if note.id == after), 0) :]
+
     def outcomes(self, *, pool: str = "", limit: int = 20) -> Sequence[CreateOutcome]:
         query = self._collection("outcomes").order_by("at", direction=Query.DESCENDING).limit(limit)
         return self._list(CreateOutcome, query.where(filter=FieldFilter("pool", "==", pool)) if pool else query)

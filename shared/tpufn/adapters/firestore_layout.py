@@ -101,7 +101,7 @@ def _due(job: Job) -> float | None:
     """When the tick has to look: a backoff's end, or the queue deadline of a job that never ran."""
     if job.state is JobState.WAITING:
         return job.due_at or None
-    if job.state is JobState.PENDING and not job.attempt:
+    if job.state is JobState.PENDING and not job.region_started:
         return job.queue_deadline_at or None
     return None
 

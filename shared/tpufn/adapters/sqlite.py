@@ -155,7 +155,7 @@ def _place(document: Document) -> tuple[str, str]:
 
 
 def _index(connection: sqlite3.Connection, job: Job) -> None:
-    deadline = job.queue_deadline_at if job.state is JobState.PENDING and not job.attempt else 0.0
+    deadline = job.queue_deadline_at if job.state is JobState.PENDING and not job.region_started else 0.0
     due = job.due_at if job.state is JobState.WAITING else 0.0
     connection.execute(
         "insert or replace into job values (?, ?, ?, ?, ?)", (job.id, job.state, job.submitted_at, due, deadline)
@@ -244,11 +244,14 @@ class SqliteCut:
         rows = self._connection.execute(sql, (job, after, limit)).fetchall()
         return [msgspec.json.decode(body, type=Note) for (body,) in rows]
 
-    def notes(self, *, after: int = 0, limit: int = 1000) -> Sequence[tuple[int, Note]]:
-        """Every note in the order of the commits, with its number: the embedded engine's event feed."""
-        sql = "select number, body from note where number > ? order by number limit ?"
+    def feed(self, *, after: str = "", limit: int = 200) -> Sequence[Note]:
+        """The newest notes of everything, oldest first: all after the one of that id, at most `limit`."""
+        sql = (
+            "select body from note where number > coalesce((select number from note where id = ?), 0) "
+            "order by number desc limit ?"
+        )
         rows = self._connection.execute(sql, (after, limit)).fetchall()
-        return [(number, msgspec.json.decode(body, type=Note)) for number, body in rows]
+        return [msgspec.json.decode(body, type=Note) for (body,) in reversed(rows)]
 
     def outcomes(self, *, pool: str = "", limit: int = 20) -> Sequence[CreateOutcome]:
         if pool:

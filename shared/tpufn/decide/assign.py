@@ -29,6 +29,7 @@ class PlacementSnapshot:
     fleet: Fleet
     slots: Sequence[Slot]
     heads: Sequence[Job]
+    named: frozenset[str] = frozenset()  # slots that some job names, behind the heads too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Placement:
 def plan(snapshot: PlacementSnapshot) -> tuple[Placement, ...]:
     """Job by job in rank order: who gets which idle slot. The one matching of `assign` and `capacity_race`."""
     idle = list(assignable(snapshot.slots))
-    named = named_slots(snapshot.heads)
+    named = snapshot.named | named_slots(snapshot.heads)
     matching = Matching(idle_bins(snapshot.fleet, idle, named))
     for job in snapshot.heads:
         matching.offer(job.id, job.accepts, near=near_bins(job, idle, named))

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 from tpufn.decide.assign import assigned_note, leased, unpinned
 from tpufn.decide.decision import Step
+from tpufn.decide.ranking import restamped
 from tpufn.decide.release import released, slot_note
 from tpufn.decide.retry import Again, Enough, after
 from tpufn.decide.verdict import Doubt, Sight, Verdict, first_failure
 from tpufn.domain.attempt import RETRIED, Attempt, AttemptEvent, Outcome
 from tpufn.domain.effects import Effect, Kind, attempt_entity, job_entity
-from tpufn.domain.fleet import Pool
+from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.job import Job, JobEvent, JobSpec, JobState
 from tpufn.domain.notes import Note
 from tpufn.domain.orders import WorkerReport
@@ -32,6 +33,7 @@ class Trio:
     attempt: Attempt
     slot: Slot | None
     pool: Pool | None
+    fleet: Fleet | None = None
 
 
 def launch(trio: Trio, *, now: float, policy: Policy) -> Step:
@@ -48,7 +50,7 @@ def go(trio: Trio, *, now: float) -> Step:
     """Every worker is prepared: the command may start. From here on the region is the job's for good."""
     attempt = trio.attempt.on(AttemptEvent.GO, now=now, started_at=now, due_at=0.0, due="", accepted=True)
     effect = Effect(kind=Kind.GO, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
-    job = replace(trio.job, region_started=True)
+    job = replace(trio.job, region_started=True, unfit=0)
     note = attempt_note(attempt, "attempt.running", f"all {len(attempt.workers)} workers are prepared", tpu=attempt.tpu)
     return Step(writes=(job, attempt), effects=(effect,), notes=(note,), reason=note.reason)
 
@@ -160,10 +162,12 @@ def _job_at_close(trio: Trio, attempt: Attempt, *, now: float, policy: Policy) -
             job = unpinned(job).on(JobEvent.FAIL, now=now, cause=cause)
             return job, (job_note(job, "job.failed", cause, attempt=attempt.id, worker=attempt.failed_worker),)
         case Again(job=job, pause=pause):
-            return _again(unpinned(job), attempt, pause, now=now)
+            return _again(unpinned(job), attempt, pause, trio.fleet, now=now)
 
 
-def _again(job: Job, attempt: Attempt, pause: float, *, now: float) -> tuple[Job, tuple[Note, ...]]:
+def _again(
+    job: Job, attempt: Attempt, pause: float, fleet: Fleet | None, *, now: float
+) -> tuple[Job, tuple[Note, ...]]:
     if job.state is JobState.ACTIVE:
         job = job.on(JobEvent.DETACH, now=now)
     if pause:
@@ -171,6 +175,7 @@ def _again(job: Job, attempt: Attempt, pause: float, *, now: float) -> tuple[Job
         return job, (job_note(job, "job.waiting", job.cause, pause=pause),)
     where = f", in {job.region}" if job.region else ""
     job = job.on(JobEvent.REQUEUE, now=now, cause=f"retry after attempt {attempt.number}: {attempt.outcome}{where}")
+    job = restamped(job, fleet) if fleet else job
     return job, (job_note(job, "job.pending", job.cause, region=job.region),)
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpufn.decide.attempts import job_note
-from tpufn.decide.control import restamped
 from tpufn.decide.decision import Decision, Step, coalesced
 from tpufn.decide.observe import Observed, observe
 from tpufn.decide.people import losers
+from tpufn.decide.ranking import restamped
 from tpufn.decide.records import SlotRecord
 from tpufn.decide.release import released, slot_note
 from tpufn.decide.request import guard
@@ -49,10 +49,11 @@ class SweepSnapshot:
 
 def decide(snapshot: SweepSnapshot, *, policy: Policy) -> Decision:
     """The steps in the order: the slot table, each slot, each stray, each overdue job; then the wakes."""
+    observed = _slots(snapshot, policy)
     steps = [
         *_table(snapshot),
-        *_slots(snapshot, policy),
-        *losers(snapshot.slots, now=snapshot.now),
+        *observed,
+        *losers(_as_observed(snapshot.slots, observed), now=snapshot.now),
         *_strays(snapshot),
         *(_due(job, snapshot) for job in snapshot.due_jobs),
         *_long_waits(snapshot),
@@ -129,6 +130,12 @@ def _slots(snapshot: SweepSnapshot, policy: Policy) -> list[Step]:
     return steps
 
 
+def _as_observed(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Slot]:
+    """The slots as they are after these steps."""
+    after = {d.name: d for step in steps for d in step.writes if isinstance(d, Slot)}
+    return [after.get(slot.name, slot) for slot in slots]
+
+
 def _record(slot: Slot, snapshot: SweepSnapshot, scopes: Mapping[str, Scope]) -> SlotRecord:
     blank = Row(entity="", effect=Effect(kind=Kind.CREATE, entity="", generation=slot.generation))
     return SlotRecord(now=snapshot.now, fleet=snapshot.fleet, slot=slot, row=blank, scopes=scopes)
@@ -186,12 +193,12 @@ def _delete_stray(tpu: Tpu, slot: Slot | None) -> Step:
 def _due(job: Job, snapshot: SweepSnapshot) -> Step | None:
     """A backoff that has passed, or a queue deadline."""
     now = snapshot.now
-    if job.queue_deadline_at and now >= job.queue_deadline_at and not job.attempt:
+    if job.queue_deadline_at and now >= job.queue_deadline_at and not job.region_started:
         cause = f"queue_deadline passed: waited {now - job.submitted_at:.0f} s without a TPU"
         job = job.on(JobEvent.FAIL, now=now, cause=cause)
         return Step(writes=(job,), notes=(job_note(job, "job.failed", cause),), reason=cause)
     if job.state is JobState.WAITING and job.due_at and now >= job.due_at and not job.slot:
-        job = job.on(JobEvent.REQUEUE, now=now, due_at=0.0, cause="its backoff has passed")
+        job = restamped(job.on(JobEvent.REQUEUE, now=now, due_at=0.0, cause="its backoff has passed"), snapshot.fleet)
         return Step(writes=(job,), notes=(job_note(job, "job.pending", job.cause),), reason=job.cause)
     return None
 

@@ -7,11 +7,11 @@ from tpufn.decide import attempts, people
 from tpufn.decide.attempts import Trio, job_note
 from tpufn.decide.decision import NOTHING, Decision, Step
 from tpufn.decide.people import ControlSnapshot, as_seen
+from tpufn.decide.ranking import restamped
 from tpufn.decide.verdict import LIVE, Verdict, workers
 from tpufn.domain.attempt import Outcome, attempt_id
 from tpufn.domain.events import Command
-from tpufn.domain.fleet import Fleet, accepting_pools
-from tpufn.domain.job import Job, JobEvent, JobState, Priority, rank
+from tpufn.domain.job import Job, JobEvent, JobState, Priority
 from tpufn.domain.orders import WorkerReport
 from tpufn.domain.policy import Policy
 
@@ -72,18 +72,13 @@ def _set_priority(snapshot: ControlSnapshot, command: Command, policy: Policy) -
     job = snapshot.job
     if job is None or job.is_terminal:
         return None
-    priority = Priority[str(command.args["priority"]).upper()]
-    if priority is job.priority:
+    wanted = str(command.args.get("priority", "")).upper()
+    if wanted not in Priority.__members__ or Priority[wanted] is job.priority:
         return None
+    priority = Priority[wanted]
     reason = f"priority {job.priority.label} -> {priority.label}"
     job = restamped(replace(job, priority=priority), snapshot.fleet)
     return Step(writes=(job,), notes=(job_note(job, "job.priority", reason),), reason=reason)
-
-
-def restamped(job: Job, fleet: Fleet, *, longest: bool = False) -> Job:
-    """The job with the rank that it has now. `longest`: it waited so long that it counts as most constrained."""
-    width = 0 if longest else len(accepting_pools(fleet, job.accepts))
-    return replace(job, rank=rank(job.priority, width, job.submitted_at, job.id))
 
 
 def _retry(snapshot: ControlSnapshot, command: Command, policy: Policy) -> Step | None:

@@ -48,7 +48,8 @@ def cooled(scope: Scope, refusal: Refusal, *, now: float, revision: int, policy:
     Refusals while it cools down are one wave and count once, and none of them shortens a longer cool-down.
     """
     cooling = scope.until > now and not is_outdated(scope, revision)
-    in_a_row = scope.cause == refusal.text and now < scope.until + policy.cooldown_max
+    alike = scope.cause == refusal.text if refusal.hits_needed > 1 else scope.cls is refusal.cls
+    in_a_row = alike and now < scope.until + policy.cooldown_max
     hits = scope.hits + (not cooling) if in_a_row else 1
     cls = refusal.cls if hits >= refusal.hits_needed else Class.STOCKOUT
     until = now + _pause(cls, hits, scope.id, policy)

@@ -52,23 +52,24 @@ class Decision:
 
 def coalesced(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Steps that share a document, as one: two commits of one version cannot both succeed. The later write counts."""
-    merged: list[Step] = []
+    groups: list[Step | None] = []
     where: dict[tuple[str, str], int] = {}
     for step in steps:
-        refs = [_reference(d) for d in step.writes]
-        place = next((where[ref] for ref in refs if ref in where), len(merged))
-        if place == len(merged):
-            merged.append(step)
-        else:
-            merged[place] = _over(merged[place], step)
-        where |= dict.fromkeys(refs, place)
-    return tuple(merged)
+        whole = step
+        for place in sorted({where[ref] for ref in map(_reference, step.writes) if ref in where}, reverse=True):
+            earlier, groups[place] = groups[place], None
+            whole = _over(earlier, whole) if earlier else whole
+        groups.append(whole)
+        where |= dict.fromkeys(map(_reference, whole.writes), len(groups) - 1)
+    return tuple(group for group in groups if group is not None)
 
 
 def _over(first: Step, second: Step) -> Step:
-    later = {_reference(d) for d in second.writes}
-    kept = tuple(d for d in first.writes if _reference(d) not in later)
-    return replace(first, writes=kept) + second
+    """Both, with what the second one writes and wants done in place of the first one's."""
+    writes, entities = {_reference(d) for d in second.writes}, {e.entity for e in second.effects}
+    kept = tuple(d for d in first.writes if _reference(d) not in writes)
+    effects = tuple(e for e in first.effects if e.entity not in entities)
+    return replace(first, writes=kept, effects=effects) + second
 
 
 def _reference(document: Document) -> tuple[str, str]:

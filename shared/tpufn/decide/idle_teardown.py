@@ -8,9 +8,7 @@ from tpufn.decide.release import released
 from tpufn.decide.request import guard
 from tpufn.domain.capacity import Scope
 from tpufn.domain.fleet import Fleet, Pool
-from tpufn.domain.slot import Slot, SlotState
-
-_THERE = (SlotState.IDLE, SlotState.BUSY, SlotState.CLEANING)
+from tpufn.domain.slot import THERE, Slot, SlotState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,5 +54,5 @@ def _surplus(pool: Pool, snapshot: IdleSnapshot) -> tuple[Slot, ...]:
     if pool.id in snapshot.wanted:
         return ()
     late = [s for s in overdue(snapshot.fleet, snapshot.slots, now=snapshot.now) if s.pool == pool.id]
-    there = sum(s.pool == pool.id and s.state in _THERE and not s.hold for s in snapshot.slots)
+    there = sum(s.pool == pool.id and s.state in THERE and not s.hold for s in snapshot.slots)
     return tuple(late[: max(0, there - pool.keep_warm)])

@@ -32,7 +32,7 @@ def observe(record: SlotRecord, seen: Observed, *, policy: Policy) -> Step | Non
     """The step that brings the slot up to date; None when it is."""
     slot = record.slot
     if seen.tpu is not None and not slot.adopted and seen.tpu.labels.get(LABEL_NONCE) != record.fleet.nonce:
-        return None  # somebody else's TPU of the same name: the create says that the name is taken
+        seen = Observed(tpu=None)  # somebody else's of the same name; the create says that the name is taken
     if slot.adopted and slot.state is SlotState.FREE:
         return _appear(slot, seen, now=record.now, policy=policy)
     if slot.is_leg:
@@ -47,7 +47,7 @@ def _leg(record: SlotRecord, seen: Observed, policy: Policy) -> Step | None:
     if tpu is None:
         return _missing(record, policy)
     if tpu.is_dead:
-        return failed(replace_slot(record, replace(slot, create_settled=True)), _why_dead(record, tpu), policy=policy)
+        return failed(replace(record, slot=replace(slot, create_settled=True)), _why_dead(record, tpu), policy=policy)
     return _advance(record, seen, policy) or _overdue(slot, seen, now=now)
 
 
@@ -148,7 +148,3 @@ def _idle(slot: Slot, seen: Observed, now: float) -> Step | None:
         cause = f"not usable any more: node {tpu.node or 'none'}, health {tpu.health or 'unknown'}"
         return released(slot, cause, now=now)
     return None
-
-
-def replace_slot(record: SlotRecord, slot: Slot) -> SlotRecord:
-    return replace(record, slot=slot)

@@ -84,10 +84,10 @@ def _ask(
     by_name, step = {s.name: s for s in snapshot.slots}, Step()
     left = chips_left(snapshot.fleet, snapshot.slots)
     scopes = set[str]()
-    for name in names:
+    for name in dict.fromkeys(names):
         slot = by_name.get(name)
         pool = snapshot.fleet.pool(slot.pool) if slot else None
-        if slot is None or pool is None or slot.state is not SlotState.FREE or left[pool.scope] < pool.chips:
+        if slot is None or pool is None or not _is_askable(slot, command) or left[pool.scope] < pool.chips:
             continue
         left[pool.scope] -= pool.chips
         scopes.add(pool.scope)
@@ -97,6 +97,11 @@ def _ask(
     for scope in sorted(scopes):
         step += guard(scope, snapshot.scopes)
     return step if scopes else None
+
+
+def _is_askable(slot: Slot, command: Command) -> bool:
+    """A free place that nobody else holds, of a TPU that is ours to make."""
+    return slot.state is SlotState.FREE and not slot.adopted and slot.hold in ("", _who(command))
 
 
 def losers(slots: Sequence[Slot], *, now: float) -> list[Step]:
@@ -116,7 +121,7 @@ def losers(slots: Sequence[Slot], *, now: float) -> list[Step]:
 def _settle(winner: Slot, members: Sequence[Slot], *, now: float) -> list[Step]:
     note = slot_note(winner, "race.won", f"the first of {len(members)} to be granted, held by {winner.hold}")
     won = Step(writes=(replace(winner, group=""),), notes=(note,), reason=f"{winner.name} won its race")
-    beaten = (s for s in members if s.name != winner.name and s.state in LEGS)
+    beaten = (s for s in members if s.name != winner.name and s.state in LEGS | {SlotState.IDLE})
     return [won, *(released(s, f"{winner.name} was granted first", now=now) for s in beaten)]
 
 

@@ -21,10 +21,8 @@ from tpufn.domain.fleet import Fleet, Pool, pool_keys, slot_key
 from tpufn.domain.job import Job
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
-from tpufn.domain.slot import Slot, SlotState
+from tpufn.domain.slot import THERE, Slot, SlotState
 
-THERE = frozenset({SlotState.IDLE, SlotState.BUSY, SlotState.CLEANING})
-"""The states in which a TPU counts towards a warm floor."""
 _NEWEST_FIRST = (SlotState.REQUESTING, SlotState.WAITING, SlotState.PROVISIONING, SlotState.BOOTING)
 
 
@@ -37,6 +35,7 @@ class RaceSnapshot:
     slots: Sequence[Slot]
     scopes: Mapping[str, Scope]
     heads: Sequence[Job]
+    named: frozenset[str] = frozenset()  # slots that some job names, behind the heads too
 
 
 @dataclass
@@ -140,7 +139,7 @@ def _room(pool: Pool, mine: list[Slot], fleet: Fleet, scopes: Mapping[str, Scope
 
 def decide(snapshot: RaceSnapshot, *, policy: Policy) -> Decision:
     """One commit per chip scope, each bumping the scope's guard."""
-    named = named_slots(snapshot.heads)
+    named = snapshot.named | named_slots(snapshot.heads)
     walk = Walk(snapshot.fleet, snapshot.slots, snapshot.scopes, named, snapshot.now)
     for job in snapshot.heads:
         walk.offer(job)

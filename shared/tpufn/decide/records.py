@@ -79,8 +79,12 @@ def created(record: SlotRecord, result: Result, *, policy: Policy) -> Step | Ret
         return Step(reason="the slot has moved on")
     if isinstance(result, Unanswered):
         return Retry(after=policy.transient_cooldown, reason=result.text)
-    if isinstance(result, SaidNo) and record.pool is not None:
-        return refused(record, classify(result.code, result.text, record.pool), policy=policy)
+    if isinstance(result, SaidNo) and slot.create_settled:
+        return Step(reason=f"refused, but the cloud was seen to have it: {result.text}")
+    if isinstance(result, SaidNo):
+        gone = Refusal(cls=Class.UNKNOWN, scope="", text=result.text)  # the pool has left the file meanwhile
+        refusal = classify(result.code, result.text, record.pool) if record.pool else gone
+        return refused(record, refusal, policy=policy)
     slot = replace(slot, create_settled=True)
     if slot.state is not SlotState.REQUESTING:
         return Step(writes=(slot,), reason="accepted, and not wanted any more")
@@ -109,7 +113,7 @@ def failed(record: SlotRecord, refusal: Refusal, *, policy: Policy) -> Step:
 
 
 def _cool(record: SlotRecord, refusal: Refusal, policy: Policy) -> Step:
-    if not refusal.scope or refusal.cls in (Class.PREEMPTED, Class.EXISTS):
+    if not refusal.scope:
         return Step()
     scope = record.scopes.get(refusal.scope, Scope(id=refusal.scope))
     cool = cooled(scope, refusal, now=record.now, revision=record.fleet.revision, policy=policy)
@@ -119,10 +123,11 @@ def _cool(record: SlotRecord, refusal: Refusal, policy: Policy) -> Step:
 
 
 def outcome(record: SlotRecord, result: str, text: str = "", *, how: str) -> CreateOutcome:
-    """`how` we know: told by the create's own answer, or seen later. Both surfaces may speak of one failure."""
+    """`how` we know: told by the create's own answer, or seen later. Both surfaces may speak of one failure, and a TPU
+    that was adopted is granted a second time: the id has to be a new one, or it could never be recorded."""
     slot = record.slot
     return CreateOutcome(
-        id=f"{slot.name}-g{slot.generation}-{result}-{how}",
+        id=f"{slot.name}-g{slot.generation}-{result}-{how}-{record.now:.3f}",
         pool=slot.pool,
         slot=slot.name,
         at=record.now,

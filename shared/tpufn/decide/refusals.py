@@ -48,7 +48,7 @@ def _quota(code: int, text: str, pool: Pool) -> Refusal | None:
     match = _QUOTA.search(text)
     if match is None:
         return None
-    quota = _Quota(match["metric"], float(match["limit"]), match["kind"], match["place"].rstrip("."))
+    quota = _Quota(match["metric"], float(match["limit"]), match["kind"], match["place"])
     if quota.metric == "IN_USE_ADDRESSES":
         hint = "raise the external address quota, or set ssh_transport: iap"
         return Refusal(cls=Class.STRUCTURAL, scope=region_scope(quota.place), text=text, hint=hint)

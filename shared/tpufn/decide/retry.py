@@ -30,7 +30,9 @@ def after(job: Job, spec: JobSpec, attempt: Attempt, *, policy: Policy) -> Again
             return _preempted(job, spec, attempt)
         case Outcome.INFRASTRUCTURE:
             return _infrastructure(job, spec, attempt, policy)
-        case Outcome.UNFIT | Outcome.INTERRUPTED:
+        case Outcome.UNFIT:  # counted against nobody; from the third in a row it is tried more slowly
+            return Again(job=replace(job, unfit=job.unfit + 1), pause=backoff(job.unfit, policy))
+        case Outcome.INTERRUPTED:
             return Again(job=job, pause=0.0)
         case Outcome.FAILED:
             return _application(job, spec, attempt, policy)

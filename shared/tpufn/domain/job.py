@@ -36,7 +36,6 @@ JOB_TABLE: Mapping[JobState, Mapping[JobEvent, JobState]] = MappingProxyType(
         _S.PENDING: {_E.ASSIGN: _S.ACTIVE, _E.CANCEL: _S.CANCELLED, _E.FAIL: _S.FAILED},
         _S.WAITING: {
             _E.REQUEUE: _S.PENDING,
-            _E.ASSIGN: _S.ACTIVE,
             _E.CANCEL: _S.CANCELLING,
             _E.SUCCEED: _S.SUCCEEDED,
             _E.FAIL: _S.FAILED,
@@ -102,6 +101,7 @@ class Job:
     preemptions: int = 0
     infrastructure_failures: int = 0
     application_failures: int = 0
+    unfit: int = 0  # TPUs in a row on which it could not even start
     quick_failures: int = 0  # infrastructure failures in a row soon after the start
     due_at: float = 0.0  # when a backoff ends
     queue_deadline_at: float = 0.0

@@ -64,25 +64,25 @@ SLOT_TABLE: Mapping[SlotState, Mapping[SlotEvent, SlotState]] = MappingProxyType
         _S.BOOTING: {_E.USABLE: _S.IDLE, _E.RELEASE: _S.RELEASING, _E.VANISH: _S.FREE},
         _S.IDLE: {_E.LEASE: _S.BUSY, _E.RELEASE: _S.RELEASING, _E.VANISH: _S.FREE},
         _S.BUSY: {
-            _E.LEASE: _S.BUSY,
             _E.SETTLED: _S.CLEANING,
             _E.VACATE: _S.IDLE,
             _E.RELEASE: _S.RELEASING,
             _E.VANISH: _S.FREE,
         },
         _S.CLEANING: {
-            _E.LEASE: _S.BUSY,
             _E.VACATE: _S.IDLE,
             _E.RELEASE: _S.RELEASING,
             _E.VANISH: _S.FREE,
         },
-        _S.RELEASING: {_E.GONE: _S.FREE, _E.ADOPT: _S.REQUESTING},
+        _S.RELEASING: {_E.GONE: _S.FREE},
         _S.RETIRED: {_E.RESTORE: _S.FREE},
     }
 )
 
 LEGS = frozenset({_S.REQUESTING, _S.WAITING, _S.PROVISIONING, _S.BOOTING})
 """The states of a leg of a race: asked for, not yet usable."""
+THERE = frozenset({_S.IDLE, _S.BUSY, _S.CLEANING})
+"""The states in which a TPU is there and counts towards a warm floor."""
 HOLDING_CHIPS = LEGS | {_S.IDLE, _S.BUSY, _S.CLEANING, _S.RELEASING}
 """The states whose chips count against a chip limit."""
 

@@ -78,7 +78,7 @@ def read_trio(cut: Cut, id: str) -> Trio | None:
         return None
     slot, fleet = cut.slot(attempt.slot), cut.fleet()
     pool = fleet.pool(attempt.pool) if fleet else None
-    return Trio(job=job, spec=spec, attempt=attempt, slot=_leased(slot, attempt), pool=pool)
+    return Trio(job=job, spec=spec, attempt=attempt, slot=_leased(slot, attempt), pool=pool, fleet=fleet)
 
 
 def _leased(slot: Slot | None, attempt: Attempt) -> Slot | None:

@@ -70,21 +70,25 @@ def _is_ours(ports: Ports, slot: Slot, pool: Pool, fleet: Fleet) -> bool:
 def delete(ports: Ports, effect: Effect, policy: Policy) -> Result:
     """Delete a slot's TPU and look whether it is gone."""
     with ports.store.cut() as cut:
-        slot = cut.slot(effect.name)
-    if slot is None or slot.generation != effect.generation:
+        slot, fleet = cut.slot(effect.name), cut.fleet()
+    if slot is None or fleet is None or slot.generation != effect.generation:
         return Deleted(gone=True)
-    return _delete(ports, slot.tpu, slot.zone)
+    return _delete(ports, slot.tpu, slot.zone, nonce=fleet.nonce)
 
 
 def sweep(ports: Ports, effect: Effect, policy: Policy) -> Result:
     """Delete a stray."""
     zone, _, name = effect.name.partition("/")
-    return _delete(ports, name, zone)
+    with ports.store.cut() as cut:
+        fleet = cut.fleet()
+    return _delete(ports, name, zone, nonce=fleet.nonce) if fleet else Deleted(gone=True)
 
 
-def _delete(ports: Ports, name: str, zone: str) -> Deleted:
+def _delete(ports: Ports, name: str, zone: str, *, nonce: str) -> Deleted:
+    """Delete it, if it is this deployment's: of somebody else's TPU of that name ours is gone already."""
     try:
-        if ports.cloud.get(name, zone) is None:
+        tpu = ports.cloud.get(name, zone)
+        if tpu is None or tpu.labels.get(LABEL_NONCE) != nonce:
             return Deleted(gone=True)
         ports.cloud.delete(name, zone)
         return Deleted(gone=ports.cloud.get(name, zone) is None)

@@ -5,6 +5,7 @@ closed, and goes on after the cursor. Reads are at most the jobs placed plus one
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from tpufn.decide.bins import assignable, idle_bins, named_slots
 from tpufn.decide.matching import Matching
@@ -18,11 +19,18 @@ from tpufn.ports import Cut
 PAGE = 16
 
 
-def assign_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot]) -> tuple[Job, ...]:
+class Heads(NamedTuple):
+    """Jobs in rank order, and the slots that any job names."""
+
+    jobs: tuple[Job, ...] = ()
+    named: frozenset[str] = frozenset()
+
+
+def assign_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot]) -> Heads:
     """The jobs that the idle slots can take, in rank order. Waiting ones only keep their place: a retry's warm TPU."""
     idle = assignable(slots)
     if not idle:
-        return ()
+        return Heads()
     states = tuple(DEMAND)
     named = _named(cut, (s.name for s in idle), states)
     matching = Matching(idle_bins(fleet, idle, named))
@@ -33,10 +41,10 @@ def assign_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot]) -> tuple[Job, ..
             placed.append(job)
 
     _walk(cut, states, matching.open_keys, offer)
-    return tuple(placed)
+    return Heads(tuple(placed), named)
 
 
-def race_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot], scopes: Sequence[Scope]) -> tuple[Job, ...]:
+def race_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot], scopes: Sequence[Scope]) -> Heads:
     """The jobs that want capacity and could be matched, or could take a leg somewhere, in rank order."""
     places = (s.name for s in slots if s.is_leg or s.state in (SlotState.IDLE, SlotState.FREE))
     named = _named(cut, places, tuple(DEMAND))
@@ -48,7 +56,7 @@ def race_heads(cut: Cut, fleet: Fleet, slots: Sequence[Slot], scopes: Sequence[S
         walk.offer(job)
 
     _walk(cut, tuple(DEMAND), walk.open_keys, offer)
-    return tuple(seen)
+    return Heads(tuple(seen), named)
 
 
 def _walk(

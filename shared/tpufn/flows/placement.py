@@ -21,7 +21,9 @@ def load_assign(ports: Ports, event: Event, policy: Policy) -> assign.PlacementS
         if fleet is None:
             return None
         heads = assign_heads(cut, fleet, slots)
-        return assign.PlacementSnapshot(now=cut.now, fleet=fleet, slots=slots, heads=heads) if heads else None
+        if not heads.jobs:
+            return None
+        return assign.PlacementSnapshot(now=cut.now, fleet=fleet, slots=slots, heads=heads.jobs, named=heads.named)
 
 
 def load_race(ports: Ports, event: Event, policy: Policy) -> race.RaceSnapshot | None:
@@ -32,7 +34,10 @@ def load_race(ports: Ports, event: Event, policy: Policy) -> race.RaceSnapshot |
         if fleet is None:
             return None
         heads = race_heads(cut, fleet, slots, scopes)
-        return race.RaceSnapshot(now=cut.now, fleet=fleet, slots=slots, scopes={s.id: s for s in scopes}, heads=heads)
+        by_id = {s.id: s for s in scopes}
+        return race.RaceSnapshot(
+            now=cut.now, fleet=fleet, slots=slots, scopes=by_id, heads=heads.jobs, named=heads.named
+        )
 
 
 def load_idle(ports: Ports, event: Event, policy: Policy) -> idle_teardown.IdleSnapshot | None:

@@ -39,7 +39,7 @@ class LocalWorkers:
 
     `socket`: a datagram socket for the workers' messages. `secret`: a secret reference's value; without it an order's
     secrets are values already. `login`: more variables of the login environment, or others: each host has a HOME of its
-    own. `settings`: order keys that are this site's rather than the core's, over the sandbox's own. `source`: a bucket's name -> how the agent reaches it; by
+    own. `settings`: order keys over the sandbox's own. `source`: how the agent reaches a bucket; by
     default a directory below `blobs_root`.
     """
 
