@@ -391,7 +391,7 @@ def test_jobs_due_are_those_with_a_passed_backoff_or_queue_deadline(desk: Desk) 
         job("deadline", queue_deadline_at=EPOCH + 10),
         job("later", state=JobState.WAITING, due_at=EPOCH + 11),
         job("proof", state=JobState.WAITING),
-        job("ran-before", queue_deadline_at=EPOCH + 1, attempt=1),
+        job("ran-before", queue_deadline_at=EPOCH + 1, attempt=1, region_started=True),
         job("active", state=JobState.ACTIVE, due_at=EPOCH + 1, queue_deadline_at=EPOCH + 1),
     )
     with desk.store.cut() as cut:

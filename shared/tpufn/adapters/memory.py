@@ -193,9 +193,10 @@ class MemoryCut:
         start = bisect_right(numbers, self._state.note_numbers.get(after, 0))
         return [self._state.notes[number - 1] for number in numbers[start : start + limit]]
 
-    def notes(self, *, after: int = 0, limit: int = 1000) -> Sequence[tuple[int, Note]]:
-        """Every note in the order of the commits, with its number: the embedded engine's event feed."""
-        return list(enumerate(self._state.notes[after : after + limit], after + 1))
+    def feed(self, *, after: str = "", limit: int = 200) -> Sequence[Note]:
+        newest = self._state.notes[-limit:]
+        start = next((i for i, note in enumerate(newest, 1) if note.id == after), 0)
+        return newest[start:]
 
     def outcomes(self, *, pool: str = "", limit: int = 20) -> Sequence[CreateOutcome]:
         rows = self._state.indexes.get(("outcome", pool), [])
@@ -257,7 +258,7 @@ def _job_places(job: Job) -> Iterator[tuple[Place, Any]]:
     yield ("state", job.state), job.submitted_at
     if job.state is JobState.WAITING and job.due_at:
         yield ("due",), job.due_at
-    if job.state is JobState.PENDING and job.queue_deadline_at and not job.attempt:
+    if job.state is JobState.PENDING and job.queue_deadline_at and not job.region_started:
         yield ("deadline",), job.queue_deadline_at
     for key in dict.fromkeys(job.accepts) if job.state in DEMAND else ():
         yield ("queue", key, job.state), job.rank
