@@ -1,0 +1,4 @@
+output "uri" {
+  description = "Where it is called."
+  value       = local.uri
+}
