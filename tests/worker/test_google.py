@@ -1,8 +1,10 @@
 """The agent against Cloud Storage, Pub/Sub, Secret Manager and the metadata server, as one small local server."""
 
 import base64
+import itertools
 import json
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,7 +14,7 @@ from tpufn.worker.bucket import BucketError
 from tpufn.worker.gcs import CloudBucket
 from tpufn.worker.google import HttpError, Session, read_secret
 from tpufn.worker.report import PubsubPublisher
-from tpufn.worker.watch import watch_notice
+from tpufn.worker.watch import Heartbeat, watch_notice
 
 
 class Google:
@@ -248,3 +250,18 @@ def test_whole_attempt_on_cloud_storage(google, source, host, until):
     log = google.objects[f"{prefix}/logs/worker-0/00000000.log"].decode()
     assert log == "gs://b gs://b/jobs/job/checkpoints /v1/projects/p/secrets/key/versions/latest:access\n"
     until(lambda: len(google.published) == 4)
+
+
+def test_heartbeat_keeps_to_one_write_a_second(bucket):
+    """Cloud Storage takes one write of an object a second: an impatient order cannot ask for more."""
+    beats, times = threading.Event(), []
+    heartbeat = Heartbeat(lambda body: (times.append(time.monotonic()), beats.set()), dict, interval=0.01, least=0.2)
+    assert bucket.rewrite == 1.0
+    heartbeat.start()
+    for _ in range(3):
+        assert beats.wait(10)
+        beats.clear()
+        heartbeat.hurry()
+    heartbeat.stop()
+    heartbeat.join(10)
+    assert all(later - earlier >= 0.19 for earlier, later in itertools.pairwise(times))

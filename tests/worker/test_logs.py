@@ -139,7 +139,8 @@ def test_a_fast_writer_waits_for_a_bucket_that_works(tmp_path):
     spool.end()
     assert uploader.give_up_after(10)
     assert spool.dropped == 0
-    assert content(tmp_path) == b"".join(b"%03d" % number * 100_000 for number in range(100))
+    exact = content(tmp_path) == b"".join(b"%03d" % number * 100_000 for number in range(100))
+    assert exact, "30 MB that differ are not worth a diff"
 
 
 def test_end_of_a_hopeless_upload_is_bounded(tmp_path):

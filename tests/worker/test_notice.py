@@ -61,3 +61,17 @@ def test_nobody_listens(host, tmp_path):
     """A message may be lost; the bucket is enough."""
     order = host.order(publish={"kind": "datagram", "path": str(tmp_path / "nobody")})
     assert host.play(order)["code"] == 0
+
+
+def test_notice_is_in_the_next_heartbeat_which_comes_at_once(host, until):
+    """Without Pub/Sub the bucket alone tells, long before the grace is over."""
+    order = host.order("trap '' TERM; echo up; while :; do sleep 0.05; done", heartbeat=600.0, notice_grace=60.0)
+    host.start(order)
+    until(lambda: host.log(order) == b"up\n")
+    beat = host.path(order, "status/worker-0.heartbeat.json")
+    assert json.loads(beat.read_bytes())["notice"] is False
+    host.notice.write_text("TRUE")
+    until(lambda: json.loads(beat.read_bytes())["notice"], 10)
+    assert not host.has(order, "exited")
+    host.stop(order, grace=0.1)
+    host.result(order, "closed")

@@ -171,3 +171,31 @@ def test_cache_keys_as_names(key):
     assert "/" not in name
     assert not name.startswith(".")
     assert caches.key_of(name) == key
+
+
+def test_caches_are_indexed_with_size_and_age(host):
+    """What is there, how large, and how long unused: in `closed`, and for people in `status`."""
+    fill = "head -c 100000 /dev/zero > .cache/pip/data; touch .cache/pip/.ready"
+    host.play(host.order(fill, caches=[PIP]))
+    index = host.result(host.order(), "closed")["cache_index"]
+    assert set(index) == {"pip"}
+    assert 100_000 <= index["pip"]["size"] < 200_000
+    [told] = host.status()["caches"]
+    assert (told["key"], told["ready"], told["size"]) == ("pip", True, index["pip"]["size"])
+    assert 0 <= told["age"] < 600
+
+
+def test_only_used_caches_are_measured_anew(tmp_path):
+    """Walking a large tree after each job would hold the TPU."""
+    place = Place(str(tmp_path), "a.1")
+    os.makedirs(os.path.join(tmp_path, ".tpufn"))
+    cache = tmp_path / "caches" / "k"
+    cache.mkdir(parents=True)
+    (cache / ".ready").touch()
+    first = caches.update_index(place)
+    (cache / "more").write_bytes(b"x" * 50_000)
+    assert caches.update_index(place) == first
+    os.utime(cache / ".ready", (1e9, 1e9))
+    again = caches.update_index(place)
+    assert again["k"]["size"] >= first["k"]["size"] + 50_000
+    assert again["k"]["used"] == 1e9

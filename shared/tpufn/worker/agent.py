@@ -1,4 +1,4 @@
-"""The three commands: launch, stop and status. Each answers with one JSON line and leaves the long work to a child."""
+"""The commands launch, stop, status and ready. Each answers with one JSON line and leaves long work to a child."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 ACCEPTED, WRONG, REFUSED = 0, 2, 3
-_USAGE = "usage: agent launch|stop|status --home DIR < ORDER"
+_USAGE = "usage: agent launch|stop|status|ready --home DIR < ORDER"
 
 
 def main(arguments: list[str]) -> int:
     """0 accepted, 2 wrong input, 3 refused."""
-    commands = {"launch": launch, "stop": stop, "status": status}
+    commands = {"launch": launch, "stop": stop, "status": status, "ready": ready}
     if len(arguments) != 3 or arguments[0] not in commands or arguments[1] != "--home":
         return _answer({"answer": "wrong", "cause": _USAGE}, WRONG)
     try:
@@ -73,20 +73,27 @@ def stop(home: str, body: Mapping[str, Any]) -> int:
 
 def status(home: str, body: Mapping[str, Any]) -> int:
     """What is here: attempts, device holders, caches, fence. Changes nothing."""
-    from .caches import listing
+    from .caches import described
     from .devices import holders
 
     directory = os.path.join(home, ".tpufn", "attempts")
     places = {name: Place(home, name) for name in sorted(os.listdir(directory))}
-    caches = [{k: v for k, v in each.items() if k != "path"} for each in listing(Place(home, ""))]
     answer = {
         "attempts": {name: _describe(place) for name, place in places.items()},
         "holders": holders(list(body.get("devices", ()))),
-        "caches": caches,
+        "caches": described(Place(home, "")),
         "fence": fence.read(home),
+        "startup": read_json(os.path.join(home, ".tpufn", "startup.json")),
         "version": VERSION,
     }
     return _answer(answer, ACCEPTED)
+
+
+def ready(home: str, body: Mapping[str, Any]) -> int:
+    """The machine has booted: tell that it is there."""
+    from . import ready as boot
+
+    return boot.ready(home, body)
 
 
 def _describe(place: Place) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 _MAIN = "import sys\n\nfrom tpufn_worker.agent import main\n\nsys.exit(main(sys.argv[1:]))\n"
-_NOT_SENT = frozenset({"archive.py", "__init__.py"})
+_NOT_SENT = frozenset({"archive.py", "startup.py", "__init__.py"})
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     class Bucket(Protocol):
         poll: float  # seconds between two looks for an object
         interval: float  # seconds between two log objects
+        rewrite: float  # seconds between two writes of the same object
 
         def url(self, key: str = "") -> str:
             """What the job is told: gs://..., or the directory's real path."""
@@ -42,7 +43,7 @@ _scratch_numbers = itertools.count()
 class DirectoryBucket:
     """The bucket `name` is the directory `root/name`, an object is a file. Nobody ever sees half an object."""
 
-    poll, interval = 0.02, 0.2
+    poll, interval, rewrite = 0.02, 0.2, 0.05
 
     def __init__(self, root: str, name: str) -> None:
         self.root, self.name = os.path.realpath(root), name
@@ -117,7 +118,7 @@ class DirectoryBucket:
 class NoBucket:
     """For a stop that came without any launch: nobody said where to report."""
 
-    poll, interval = 1.0, 1.0
+    poll, interval, rewrite = 1.0, 1.0, 1.0
 
     def url(self, key: str = "") -> str:
         return key

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 
+from .protocol import read_json, write_json
 from .workspace import SetupError, remove
 
 TYPE_CHECKING = False
@@ -37,6 +38,30 @@ def ready(place: Place) -> list[str]:
     return [each["key"] for each in listing(place) if each["ready"]]
 
 
+def update_index(place: Place) -> dict[str, dict[str, float]]:
+    """Key -> {"size": bytes, "used": Unix seconds} of every ready cache, kept in a file of the agent's. Only those that
+    were used since are measured anew: they may be large."""
+    path = os.path.join(place.home, ".tpufn", "caches.json")
+    known, index = read_json(path), {}
+    for each in listing(place):
+        if each["ready"]:
+            former = known.get(each["key"], {})
+            is_same = former.get("used") == each["used"]
+            index[each["key"]] = former if is_same else {"size": _size(each["path"]), "used": each["used"]}
+    with contextlib.suppress(OSError):
+        write_json(path, index)
+    return index
+
+
+def described(place: Place) -> list[dict[str, Any]]:
+    """{"key", "ready", "age", "size"}, for people; the size as of the last attempt's end, -1 if it is not known."""
+    known = read_json(os.path.join(place.home, ".tpufn", "caches.json"))
+    return [
+        {"key": c["key"], "ready": c["ready"], "age": c["age"], "size": known.get(c["key"], {}).get("size", -1)}
+        for c in listing(place)
+    ]
+
+
 def drop_unready(place: Place) -> None:
     for each in listing(place):
         if not each["ready"]:
@@ -44,7 +69,7 @@ def drop_unready(place: Place) -> None:
 
 
 def listing(place: Place) -> list[dict[str, Any]]:
-    """{"key", "path", "ready", "age"}: seconds since its last use."""
+    """{"key", "path", "ready", "used", "age"}: Unix seconds of its last use, and seconds since."""
     try:
         names = sorted(os.listdir(place.cache_root))
     except OSError:
@@ -75,8 +100,19 @@ def _describe(place: Place, name: str) -> dict[str, Any]:
     try:
         used = os.stat(os.path.join(path, ".ready")).st_mtime
     except OSError:
-        return {"key": name, "path": path, "ready": False, "age": 0.0}
-    return {"key": key_of(name), "path": path, "ready": True, "age": round(max(0.0, time.time() - used), 1)}
+        return {"key": name, "path": path, "ready": False, "used": 0.0, "age": 0.0}
+    age = round(max(0.0, time.time() - used), 1)
+    return {"key": key_of(name), "path": path, "ready": True, "used": used, "age": age}
+
+
+def _size(path: str) -> int:
+    """Bytes on the disk, links not followed; a file that goes meanwhile counts nothing."""
+    total = 0
+    for parent, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+    return total
 
 
 def _evict(place: Place, declared: set[str], reserve: int) -> None:

@@ -30,7 +30,9 @@ def close(place: Place, order: Order, tree: Tree) -> dict[str, Any]:
     with contextlib.suppress(workspace.SetupError):
         workspace.remove_shared_memory(place.home, order.shm)
     left = sorted(tree.find())
-    closed = {"clean": gone and not left and not held, "caches": caches.ready(place), "left": left, "holders": held}
+    is_clean = gone and not left and not held
+    index = caches.update_index(place)
+    closed = {"clean": is_clean, "caches": sorted(index), "cache_index": index, "left": left, "holders": held}
     with contextlib.suppress(OSError):  # a full disk must not keep the proof from the bucket
         write_json(place.closed, closed)
         _forget_secrets(place)
@@ -40,8 +42,9 @@ def close(place: Place, order: Order, tree: Tree) -> dict[str, Any]:
 def close_orphan(place: Place, order: Order, stop: Order, *, known: bool) -> None:
     """Stop an attempt whose supervisor is dead, or which never started here: TERM, grace, KILL, verify, report."""
     state = read_json(place.state)
-    session = int(state["session"]) if state.get("boot") == boot() else 0
-    tree = Tree(place, order.attempt, session=session)
+    is_known = state.get("boot") == boot()
+    session, scope = (int(state["session"]), str(state.get("scope", ""))) if is_known else (0, "")
+    tree = Tree(place, order.attempt, session=session, scope=scope)
     if tree.signal(signal.SIGTERM):
         tree.wait(time.monotonic() + stop.grace)
     closed = close(place, order, tree)

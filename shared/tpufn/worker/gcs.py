@@ -16,9 +16,12 @@ _CHUNK = 1 << 20
 
 
 class CloudBucket:
-    """Write-once is `ifGenerationMatch=0`. A put tried again after a lost answer finds its own object: False."""
+    """Write-once is `ifGenerationMatch=0`. A put tried again after a lost answer finds its own object: False.
 
-    poll, interval = 1.0, 1.0
+    An object takes one write a second (https://cloud.google.com/storage/quotas#objects), else it answers 429.
+    """
+
+    poll, interval, rewrite = 1.0, 1.0, 1.0
 
     def __init__(self, source: Mapping[str, Any], session: Session | None = None) -> None:
         self.source, self.name = source, str(source["bucket"])
@@ -26,6 +29,7 @@ class CloudBucket:
         self.session = session or Session(source)
         self.poll = float(source.get("poll", self.poll))
         self.interval = float(source.get("interval", self.interval))
+        self.rewrite = float(source.get("rewrite", self.rewrite))
 
     def url(self, key: str = "") -> str:
         return f"gs://{self.name}/{key}" if key else f"gs://{self.name}"

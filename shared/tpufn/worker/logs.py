@@ -38,7 +38,7 @@ class Spool:
         self._number = self._size = self._waiting = 0
         self._file = self._open()
         self._held = bytearray()
-        self._due = self._progress = 0.0
+        self._due, self._progress = 0.0, time.monotonic()
         self._urgent = self._ended = self._in_flight = False
 
     def append(self, data: bytes) -> None:

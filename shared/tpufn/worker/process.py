@@ -1,8 +1,9 @@
 """The processes of one attempt: found whatever they did to get away, ended, and looked for again.
 
 A process is the attempt's if it descends from the supervisor (which adopts orphans: PR_SET_CHILD_SUBREAPER), is in the
-command's session, carries the attempt's mark in its environment, or works below the attempt's directory without a
-terminal (a person's shell has one). Where there is no /proc, `ps` tells only descent and process group.
+command's session, carries the attempt's mark in its environment, works below the attempt's directory without a
+terminal (a person's shell has one), or is in the attempt's control group. Where there is no /proc, `ps` tells only
+descent and process group.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import signal
 import subprocess
 import sys
 import time
+
+from .scope import members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,16 +68,18 @@ def directory(pid: int) -> str:
 
 
 class Tree:
-    """All processes of an attempt. `supervisor` is 0 where it is dead; `session` is the command's, 0 before it runs."""
+    """All processes of an attempt. `supervisor` is 0 where it is dead; `session` is the command's, 0 before it runs;
+    `scope` is the control group's directory, "" for none."""
 
-    def __init__(self, place: Place, attempt: str, *, supervisor: int = 0, session: int = 0) -> None:
-        self.place, self.supervisor, self.session = place, supervisor, session
+    def __init__(self, place: Place, attempt: str, *, supervisor: int = 0, session: int = 0, scope: str = "") -> None:
+        self.place, self.supervisor, self.session, self.scope = place, supervisor, session, scope
         self._mark = os.fsencode(f"\0TPUFN_HOST={place.home}\0"), os.fsencode(f"\0TPUFN_ATTEMPT={attempt}\0")
         self._job_dir = os.fsencode(f"\0JOB_DIR={place.job_dir}\0")
 
     def find(self) -> set[int]:
         entries = table()
         below = descendants(entries, {self.supervisor}) if self.supervisor else set()
+        below |= members(self.scope)
         found = {e.pid for e in entries if e.pid in below or self._is_ours(e)}
         found |= descendants(entries, found)
         return found - {os.getpid(), self.supervisor}

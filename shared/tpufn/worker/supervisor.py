@@ -14,7 +14,7 @@ import os
 import signal
 import time
 
-from . import caches, evidence, fence, prepare, workspace
+from . import caches, evidence, fence, prepare, scope, workspace
 from .bucket import BucketError, open_bucket
 from .closing import close
 from .command import Command
@@ -43,8 +43,10 @@ class Supervisor:
         self.bucket = open_bucket(order.bucket)
         self.report = Reporter(order, self.bucket, open_publisher(order.publish))
         self.tree = Tree(place, order.attempt, supervisor=os.getpid())
-        self.inbox = Inbox(place, order, self.report.notice)
-        self.heartbeat = Heartbeat(self.report.heartbeat, self.status)
+        self.inbox = Inbox(place, order, self._tell_notice)
+        self.heartbeat = Heartbeat(
+            self.report.heartbeat, self.status, interval=order.heartbeat, least=self.bucket.rewrite
+        )
         self.spool = Spool(
             place.spool,
             interval=order.log_interval or self.bucket.interval,
@@ -69,20 +71,26 @@ class Supervisor:
 
     def status(self) -> dict[str, Any]:
         seconds = round(time.monotonic() - self.began, 3)
-        return {"phase": self.phase, "seconds": seconds, "logged": self.spool.total, "dropped": self.spool.dropped}
+        logs = {"logged": self.spool.total, "dropped": self.spool.dropped}
+        return {"phase": self.phase, "seconds": seconds, "notice": self.inbox.preempted, **logs}
 
     def _begin(self) -> None:
         adopt_orphans()
+        self.tree.scope = scope.enter(self.order.attempt)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.inbox.stopped)
         self._enter("device")
         self.report.result("accepted", {})
-        self.heartbeat.interval = max(self.order.heartbeat, 0.05)
         self.heartbeat.start()
         self.uploader.start()
         watch_notice(self.order.metadata, self.inbox.noticed)
         if os.path.exists(self.place.stop):
             self.inbox.stopped()
+
+    def _tell_notice(self) -> None:
+        """As a message, and for those without Pub/Sub in a heartbeat that comes at once."""
+        self.report.notice()
+        self.heartbeat.hurry()
 
     def _attempt(self) -> dict[str, Any]:
         """`exited`'s content."""
@@ -172,5 +180,6 @@ class Supervisor:
     def _enter(self, name: str, *, phase: str = "") -> None:
         self.phase = phase or name
         state = {"phase": name, "pid": os.getpid(), "session": self.tree.session, "boot": boot()}
+        state["scope"] = self.tree.scope
         with contextlib.suppress(OSError):  # a full disk ends no attempt
             write_json(self.place.state, state)

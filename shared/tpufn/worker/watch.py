@@ -15,24 +15,38 @@ _FILE_POLL = 0.05
 
 
 class Heartbeat(threading.Thread):
-    """Writes the worker's status every `interval` seconds until it is stopped, the first at once."""
+    """Writes the worker's status every `interval` seconds until it is stopped, the first at once. News go out sooner,
+    though never within `least` seconds of the last beat: the object is always the same one."""
 
-    def __init__(self, write: Callable[[Mapping[str, Any]], None], status: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        write: Callable[[Mapping[str, Any]], None],
+        status: Callable[[], dict[str, Any]],
+        *,
+        interval: float,
+        least: float,
+    ) -> None:
         super().__init__(daemon=True)
-        self.interval = 30.0
+        self.interval, self.least = max(interval, least), least
         self._write, self._status = write, status
-        self._stopped = threading.Event()
+        self._stopped, self._news = threading.Event(), threading.Event()
 
     def run(self) -> None:
         beats = 0
-        while True:
+        while not self._stopped.is_set():
+            self._news.clear()
             self._write({**self._status(), "beats": beats})
             beats += 1
-            if self._stopped.wait(self.interval):
-                return
+            if not self._stopped.wait(self.least):
+                self._news.wait(self.interval - self.least)
+
+    def hurry(self) -> None:
+        """There are news."""
+        self._news.set()
 
     def stop(self) -> None:
         self._stopped.set()
+        self._news.set()
 
 
 def watch_notice(source: Mapping[str, Any], found: Callable[[], None]) -> None:

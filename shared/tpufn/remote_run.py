@@ -1,0 +1,148 @@
+"""Runs what `remote` builds: one interactive ssh, or one command on all workers at once with prefixed output."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from tpufn.remote import (
+    TRANSPORT_FAILED,
+    Holder,
+    Remote,
+    Way,
+    command_arguments,
+    devices_command,
+    merged_known_hosts,
+    read_holders,
+    shell_arguments,
+)
+
+_PIECE = 1 << 16
+
+
+def pin(path: Path, all: Sequence[Remote]) -> None:
+    """Write the workers' host keys into our own known_hosts file, in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    present = path.read_text() if path.exists() else ""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.write_text(merged_known_hosts(present, all))
+    scratch.replace(path)
+
+
+def shell(remote: Remote, way: Way) -> int:
+    """An interactive shell on one worker; its exit code."""
+    return subprocess.run(shell_arguments(remote, way), check=False).returncode
+
+
+def run_one(remote: Remote, way: Way, command: Sequence[str]) -> int:
+    """A command on one worker with this process's own input and output."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return subprocess.run(command_arguments(remote, way, command, terminal=is_terminal), check=False).returncode
+
+
+def run_all(
+    all: Sequence[Remote], way: Way, command: Sequence[str], *, output: BinaryIO, errors: BinaryIO
+) -> Mapping[int, int]:
+    """A command on every worker at once; whole lines come out, with the worker's number in front. Exit codes by
+    worker."""
+    lock = threading.Lock()
+    calls = {
+        each.worker: subprocess.Popen(
+            command_arguments(each, way, command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for each in all
+    }
+    copies = [
+        threading.Thread(target=_copy, args=(source, _prefixed(worker, target, lock)))
+        for worker, call in calls.items()
+        for source, target in ((call.stdout, output), (call.stderr, errors))
+    ]
+    for copy in copies:
+        copy.start()
+    for copy in copies:
+        copy.join()
+    return {worker: call.wait() for worker, call in calls.items()}
+
+
+def devices(all: Sequence[Remote], way: Way) -> tuple[Mapping[int, tuple[Holder, ...]], Mapping[int, str]]:
+    """Who holds the TPU devices, by worker; and for the workers that did not say, why not."""
+    command, source = devices_command()
+    calls = {
+        each.worker: subprocess.Popen(
+            command_arguments(each, way, [command]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for each in all
+    }
+    for call in calls.values():
+        _feed(call, source)
+    found: dict[int, tuple[Holder, ...]] = {}
+    causes: dict[int, str] = {}
+    for worker, call in calls.items():
+        output, errors = call.communicate()
+        try:
+            found[worker] = read_holders(worker, output)
+        except ValueError:
+            causes[worker] = _last_line(errors) or ended(call.returncode)
+    return found, causes
+
+
+def ended(code: int) -> str:
+    """An exit code in words: ssh's own failure is not the command's."""
+    return "ssh could not connect" if code == TRANSPORT_FAILED else f"ended with {code}"
+
+
+def worst(codes: Mapping[int, int]) -> int:
+    """One exit code for all: 0 only if all are; a command's own failure before ssh's."""
+    failed = [code for code in codes.values() if code]
+    own = [code for code in failed if code != TRANSPORT_FAILED]
+    return max(own) if own else TRANSPORT_FAILED if failed else 0
+
+
+def _feed(call: subprocess.Popen[bytes], source: bytes) -> None:
+    """Small enough for a pipe: nobody waits."""
+    if call.stdin:
+        with suppress(BrokenPipeError):
+            call.stdin.write(source)
+            call.stdin.close()
+        call.stdin = None
+
+
+def _prefixed(worker: int, target: BinaryIO, lock: threading.Lock) -> Callable[[bytes], None]:
+    """Writes whole lines with the worker's number in front; one writer at a time."""
+    prefix = b"%d| " % worker
+
+    def write(lines: bytes) -> None:
+        with lock:
+            target.write(b"".join(prefix + line for line in lines.splitlines(keepends=True)))
+            target.flush()
+
+    return write
+
+
+def _copy(source: BinaryIO | None, write: Callable[[bytes], None]) -> None:
+    """Line by line; a last line without its end gets one."""
+    if source is None:
+        return
+    with source:
+        rest = b""
+        while data := source.read1(_PIECE):  # type: ignore[attr-defined]  # a buffered pipe has it
+            whole, newline, rest = (rest + data).rpartition(b"\n")
+            if newline:
+                write(whole + newline)
+        if rest:
+            write(rest + b"\n")
+
+
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else ""
