@@ -47,6 +47,16 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        "Deployment",
+        (
+            Entry("fleet", "fleet:fleet", "Declare the fleet."),
+            Entry("tick", "ticks:tick", "Compare what is with what should be, now."),
+            Entry("pause", "ticks:pause", "Stop the ticks for maintenance."),
+            Entry("resume", "ticks:resume", "Start the ticks again."),
+            Entry("dead-letters", "dead_letters:dead_letters", "Messages that could not be delivered or read."),
+        ),
+    ),
+    (
         "Other",
         (
             Entry("schema", "schema:schema", "Print a JSON Schema."),

@@ -82,6 +82,8 @@ class Options:
 def name_mode(client: Client) -> None:
     """The first line of a command: mode and place."""
     click.secho(client.where, err=True, dim=True)
+    for line in client.advice():
+        click.echo(f"{click.style('note:', fg='yellow')} {line}", err=True)
 
 
 def choosing(function: Callable[..., Any]) -> Callable[..., Any]:

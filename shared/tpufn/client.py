@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.job import Job, Priority
 from tpufn.domain.notes import Note
-from tpufn.domain.views import Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
+from tpufn.domain.views import DeadLetter, Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
 
 
 class Client(Protocol):
@@ -19,6 +19,9 @@ class Client(Protocol):
         """Mode and place in words, a command's first line: `sandbox lab in ~/.local/state/tpufn/sandbox/lab`."""
 
     def fleet(self) -> Fleet: ...
+    def serves(self) -> bool:
+        """Whether somebody is there to act on what is sent: an engine that runs, or the functions."""
+
     def submit(
         self, path: str, *, job_id: str = "", submission_id: str = "", progress: Callable[[Note], None] | None = None
     ) -> Receipt:
@@ -67,6 +70,27 @@ class Client(Protocol):
     def pools(self) -> tuple[PoolOutlook, ...]:
         """Every pool with its slots, its last outcome and its cool-down."""
 
+    def advice(self) -> tuple[str, ...]:
+        """What a person should know before anything else: versions that do not fit, each with the command that mends
+        it. One read in the cloud, none elsewhere."""
+
+    def apply(self, path: str = "") -> Fleet:
+        """Declare what the deployment file says (the chosen one by default). Conflict for another's."""
+
+    def tick(self) -> str:
+        """Compare what is with what should be, now. In words what will happen; InputError where the engine ticks."""
+
+    def pause(self) -> str:
+        """Stop the ticks: nothing is reconciled or torn down until they are resumed."""
+
+    def resume(self) -> str: ...
+
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Messages that could not be delivered or read, oldest first."""
+
+    def replay(self, ids: Collection[str]) -> Mapping[str, str]:
+        """Send dead letters again, all of them where none is named. id -> what happened, in words."""
+
     def feed(self, *, after: str = "", limit: int = 200) -> tuple[Note, ...]:
         """The newest notes of everything, oldest first; `after` the id of the last one seen."""
 
@@ -92,11 +116,17 @@ class Engine(Protocol):
 def open_client(*, home: str | None = None, deployment: str | None = None, sandbox: bool = False) -> Client:
     """The client of the deployment that flags, environment and files choose. Raises InputError where none do."""
     from tpufn import settings
-    from tpufn.bootstrap import sandbox as embedded
     from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
-    return embedded.parts(choose(chosen, sandbox=sandbox, starts=False), chosen).client
+    place = choose(chosen, sandbox=sandbox, starts=False)
+    if place.mode is Mode.CLOUD:
+        from tpufn.bootstrap import cloud_client
+
+        return cloud_client.client(place, chosen)
+    from tpufn.bootstrap import sandbox as embedded
+
+    return embedded.parts(place, chosen).client
 
 
 def open_engine(

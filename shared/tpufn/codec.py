@@ -11,6 +11,7 @@ import msgspec
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import CreateOutcome, Scope
 from tpufn.domain.effects import Row
+from tpufn.domain.errors import CloudUnavailable
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.job import Job, JobSpec
 from tpufn.domain.slot import Slot
@@ -35,7 +36,10 @@ def _json_ready(value: Any) -> Any:
 
 
 def decode(type: type[T], body: dict[str, Any], version: str) -> T:
-    """The document with the version that the store read."""
+    """The document with the version that the store read. Raises CloudUnavailable for one of a newer tpufn's shape."""
+    if body.get("schema", SCHEMA) > SCHEMA:
+        shape = f"the {type.__name__.lower()} is of schema {body['schema']}, and this tpufn knows {SCHEMA}"
+        raise CloudUnavailable(f"{shape}: a newer one has written it; upgrade this one (pip install -U tpufn)")
     return replace(msgspec.convert(body, type, strict=False), version=version)  # type: ignore[type-var]
 
 

@@ -5,15 +5,16 @@ and acknowledged (delivering it again cannot help), and a transient fault raises
 of log with the decision's reason.
 """
 
+import base64
 import functools
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tpufn.domain.errors import InputError
 from tpufn.domain.events import Event, WorkerEvent, Written
 from tpufn.runner import Runner
-from tpufn.wire import from_cloud_event
+from tpufn.wire import from_cloud_event, raw
 
 if TYPE_CHECKING:
     from cloudevents.http import CloudEvent
@@ -58,11 +59,12 @@ def about(event: Event) -> dict[str, str]:
 
 
 def _bury(runner: Runner, name: str, cloud_event: "CloudEvent", problem: str) -> None:
-    data: Any = cloud_event.data
-    body = {"function": name, "id": str(cloud_event["id"]), "type": str(cloud_event["type"]), "problem": problem}
-    body["data"] = data.hex() if isinstance(data, bytes) else data
-    runner.ports.bus.publish("dead-letters", body)
-    log(name, "WARNING", f"not readable, kept in the dead letters: {problem}", id=str(cloud_event["id"]))
+    """Keep what cannot be read, as `adapters.pubsub_dead_letters` shows it and sends it again."""
+    topic, data = raw(cloud_event)
+    id, coded = str(cloud_event.get("id")), base64.b64encode(data).decode()
+    body = {"function": name, "id": id, "type": str(cloud_event.get("type")), "topic": topic, "problem": problem}
+    runner.ports.bus.publish("dead-letters", {**body, "data": coded})
+    log(name, "WARNING", f"not readable, kept in the dead letters: {problem}", id=id)
 
 
 @functools.cache
@@ -72,4 +74,4 @@ def _runner(name: str) -> Runner:
     from tpufn.bootstrap import cloud
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    return cloud.runner(settings.deployed())
+    return cloud.runner(settings.deployed(), function=name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tpufn.adapters.lock import EngineLock
 from tpufn.domain.accelerators import FAMILIES
-from tpufn.domain.errors import CloudUnavailable, InputError
+from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet, Mode, Pool, pool_id
 from tpufn.settings import Settings
 
@@ -23,12 +23,16 @@ class Place:
 
     @property
     def where(self) -> str:
+        if self.mode is Mode.CLOUD and self.fleet is not None:
+            return f"cloud {self.fleet.name} in project {self.fleet.project}"
         shown = str(self.directory).replace(str(Path.home()), "~", 1)
         return f"{self.mode} {self.directory.name} in {shown}"
 
 
 def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = False) -> Place:
     """Mode and deployment: --deployment, TPUFN_DEPLOYMENT, ./deployment.yaml; else only a sandbox is left.
+
+    A file of mode cloud means the cloud, unless a sandbox engine of that name runs here, or is about to.
 
     `starts`: the command starts an engine (demo, run, up). `fresh`: with a state directory of its own.
     """
@@ -45,10 +49,7 @@ def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = Fal
     if fresh:
         return replace(place, directory=_fresh(settings.home / "sandbox", fleet.name))
     if not sandbox and not starts and not EngineLock(place.directory / "engine.lock").is_held():
-        raise CloudUnavailable(
-            f"deployment {fleet.name} has mode cloud, and no sandbox engine of it runs here: "
-            "add --sandbox, or start one with `tpufn up --sandbox`"
-        )
+        return Place(mode=Mode.CLOUD, directory=settings.home / "cloud" / fleet.name, fleet=fleet)
     return place
 
 

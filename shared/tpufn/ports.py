@@ -17,6 +17,7 @@ from tpufn.domain.job import Job, JobSpec, JobState
 from tpufn.domain.notes import Note
 from tpufn.domain.orders import LaunchOrder, StopOrder
 from tpufn.domain.slot import Slot
+from tpufn.domain.views import DeadLetter
 
 Document = Job | JobSpec | Attempt | Slot | Scope | CreateOutcome | Row | Fleet
 
@@ -165,6 +166,44 @@ class Bus(Protocol):
         """Returns the message id once the message is durable."""
 
     def publish_all(self, topic: str, bodies: Iterable[Mapping[str, Any]]) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TickState:
+    """How one tick stands. `failure` is what its last start ended with; "" for success, or where it never started.
+    Times are Unix seconds, 0 where there is none."""
+
+    name: str
+    paused: bool
+    last_run: float
+    next_run: float
+    failure: str = ""
+
+
+class Ticks(Protocol):
+    """A deployment's ticks. All raise NotFound where a tick is not deployed, and CloudUnavailable."""
+
+    def pause(self) -> None:
+        """Stop all ticks; those that are stopped already stay so."""
+
+    def resume(self) -> None:
+        """The opposite."""
+
+    def ticks(self) -> Sequence[TickState]: ...
+
+
+class DeadLetters(Protocol):
+    """Messages that nobody could deliver or read, kept until a person looks. Raises CloudUnavailable."""
+
+    def count(self) -> int:
+        """How many there are, at a glance: none may be a mistake. -1 where the caller may not look."""
+
+    def letters(self, *, limit: int = 100) -> Sequence[DeadLetter]:
+        """The oldest of them; they stay."""
+
+    def replay(self, ids: Collection[str]) -> Sequence[DeadLetter]:
+        """Publish them again, each to its topic, and forget them; all of them where no id is given. Returns those that
+        were found. What came from no topic is only forgotten."""
 
 
 class Clock(Protocol):

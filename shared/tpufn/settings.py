@@ -13,33 +13,51 @@ class Settings:
     deployment: str = ""
     debug: bool = False
     user: str = ""
+    database: str = ""  # a Firestore database that is not the deployment's own
+    storage_endpoint: str = ""  # empty endpoints are Google's own; others serve tests
+    scheduler_endpoint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployed:
-    """What a deployed function is told. Empty endpoints are Google's own; others serve tests.
+    """What a deployed function is told (terraform/main.tf). Empty endpoints are Google's own; others serve tests.
 
     `workers`: "ssh", or "local:DIR" for the local workers of a simulated cloud on the same machine.
     """
 
     name: str
     project: str
+    region: str = ""
+    database: str = ""  # "": the deployment's own
+    bucket: str = ""  # the deployment's own, not one of the jobs'
+    ssh_secret: str = ""
+    ssh_transport: str = "direct"
+    worker_account: str = ""
     policy: str = "production"
     workers: str = "ssh"
     tpu_endpoint: str = ""
     storage_endpoint: str = ""
+    pubsub_endpoint: str = ""
 
 
 def deployed() -> Deployed:
     """From the function's environment, which Terraform writes. Raises KeyError where that is not done."""
     env = os.environ
+    pubsub = env.get("PUBSUB_EMULATOR_HOST", "")
     return Deployed(
         name=env["TPUFN_NAME"],
         project=env["TPUFN_PROJECT"],
+        region=env.get("TPUFN_REGION", ""),
+        database=env.get("TPUFN_DATABASE", ""),
+        bucket=env.get("TPUFN_BUCKET", ""),
+        ssh_secret=env.get("TPUFN_SSH_SECRET", ""),
+        ssh_transport=env.get("TPUFN_SSH_TRANSPORT", "direct"),
+        worker_account=env.get("TPUFN_WORKER_ACCOUNT", ""),
         policy=env.get("TPUFN_POLICY", "production"),
         workers=env.get("TPUFN_WORKERS", "ssh"),
         tpu_endpoint=env.get("TPUFN_TPU_ENDPOINT", ""),
         storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
+        pubsub_endpoint=f"http://{pubsub}" if pubsub else "",
     )
 
 
@@ -50,6 +68,9 @@ def load(*, home: str | None = None, deployment: str | None = None) -> Settings:
         home=Path(home or env.get("TPUFN_HOME") or default_home()).expanduser().absolute(),
         deployment=deployment or env.get("TPUFN_DEPLOYMENT", ""),
         debug=debug(),
+        database=env.get("TPUFN_DATABASE", ""),
+        storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
+        scheduler_endpoint=env.get("TPUFN_SCHEDULER_ENDPOINT", ""),
         user=env.get("USER") or env.get("USERNAME") or "somebody",
     )
 

@@ -9,6 +9,7 @@ event's attributes: its protobuf body is not even looked at, and may be of any v
 import base64
 import binascii
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -107,6 +108,16 @@ def _from_message(event: "CloudEvent") -> Event:
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{topic}: message {id} is no JSON object: {error}") from None
     return to_event(topic, id, body)
+
+
+def raw(event: "CloudEvent") -> tuple[str, bytes]:
+    """(topic, data) of what could not be read: the message as it was sent, or the whole body where it is none."""
+    data = event.data
+    message = data.get("message") if isinstance(data, dict) else None
+    if isinstance(message, dict):
+        with suppress(InputError, binascii.Error, ValueError):
+            return _topic(str(event.get("source"))), base64.b64decode(str(message.get("data") or ""), validate=True)
+    return "", data if isinstance(data, bytes) else msgspec.json.encode(data)
 
 
 def _topic(source: str) -> str:

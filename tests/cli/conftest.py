@@ -18,7 +18,7 @@ from tpufn.domain.fleet import Fleet, Mode, Pool
 from tpufn.domain.job import Bundle, Job, JobSpec, JobState, Priority
 from tpufn.domain.notes import Note
 from tpufn.domain.slot import Lease, Worker
-from tpufn.domain.views import Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
+from tpufn.domain.views import DeadLetter, Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
 
 T0 = 1_800_000_000.0
 V4, V6A, V6B = "spot-v432-uc2b-1", "spot-v6e16-ue5a-1", "spot-v6e16-ue5b-1"
@@ -216,6 +216,8 @@ class FakeClient:
     why_value: Explanation = WHY
     notes: tuple[Note, ...] = (*RACE, *DONE)
     pieces: tuple[LogPiece, ...] = ()
+    letters: tuple[DeadLetter, ...] = ()
+    advised: tuple[str, ...] = ()
     refusal: Exception | None = None
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     mode: Mode = Mode.SANDBOX
@@ -230,6 +232,37 @@ class FakeClient:
 
     def fleet(self) -> Fleet:
         return FLEET
+
+    def serves(self) -> bool:
+        return self.status_value.engine == "running"
+
+    def advice(self) -> tuple[str, ...]:
+        return self.advised
+
+    def apply(self, path: str = "") -> Fleet:
+        self.asked.append(("apply", path))
+        return replace(FLEET, revision=7)
+
+    def tick(self) -> str:
+        return self._told("tick")
+
+    def pause(self) -> str:
+        return self._told("pause")
+
+    def resume(self) -> str:
+        return self._told("resume")
+
+    def _told(self, verb: str) -> str:
+        if self.refusal is not None:
+            raise self.refusal
+        self.asked.append((verb,))
+        return f"{verb}: done"
+
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        return self.letters
+
+    def replay(self, ids: Any) -> dict[str, str]:
+        return {letter.id: f"sent again to {letter.topic}" for letter in self.letters if not ids or letter.id in ids}
 
     def submit(self, path: str, *, job_id: str = "", submission_id: str = "", progress: Any = None) -> Receipt:
         self.asked.append(("submit", Path(path).name, job_id))

@@ -66,7 +66,7 @@ class LocalPost:
         self._clock.advance(60)
 
     def dead(self) -> Sequence[object]:
-        return range(self.bus.dead_letters())
+        return range(self.bus.count())
 
 
 @dataclass(frozen=True)

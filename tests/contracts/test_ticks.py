@@ -2,8 +2,9 @@
 
 import pytest
 
-from tpufn.adapters.scheduler import CloudTicks, Tick, connect
+from tpufn.adapters.scheduler import CloudTicks, connect
 from tpufn.domain.errors import CloudUnavailable, NotFound
+from tpufn.ports import TickState
 
 from .rest_server import error, rest_server
 
@@ -51,10 +52,10 @@ def ticks(server):
 def test_how_ticks_stand(ticks):
     """Why: `status` says when they are paused, late or failing."""
     assert list(ticks("autoscale", "idle", "new", "broken").ticks()) == [
-        Tick(name="autoscale", paused=False, last_run=1796068800.0, next_run=1796068860.5),
-        Tick(name="idle", paused=True, last_run=1796068800.0, next_run=1796068860.5, failure="code 13"),
-        Tick(name="new", paused=False, last_run=0.0, next_run=0.0),
-        Tick(name="broken", paused=True, last_run=0.0, next_run=0.0, failure="denied"),
+        TickState(name="autoscale", paused=False, last_run=1796068800.0, next_run=1796068860.5),
+        TickState(name="idle", paused=True, last_run=1796068800.0, next_run=1796068860.5, failure="code 13"),
+        TickState(name="new", paused=False, last_run=0.0, next_run=0.0),
+        TickState(name="broken", paused=True, last_run=0.0, next_run=0.0, failure="denied"),
     ]
 
 

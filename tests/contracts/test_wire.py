@@ -18,6 +18,7 @@ from tpufn.domain.errors import InputError
 from tpufn.domain.events import (
     Command,
     Event,
+    Notice,
     PreemptionNotice,
     Submission,
     Tick,
@@ -113,6 +114,10 @@ BODIES: Mapping[str, tuple[dict[str, Any], Event]] = {
     "preemptions": ({"slot": "s", "generation": 3}, PreemptionNotice(slot="s", generation=3)),
     "worker-ready": ({"slot": "s", "generation": 3, "new": 1}, WorkerReady(slot="s", generation=3)),
     "ticks": ({"full": True}, Tick(full=True)),
+    "notices": (
+        {"event": "job.succeeded", "subject": "job:a", "job": "a", "correlation_id": "c", "data": {"n": 1}},
+        Notice(event="job.succeeded", subject="job:a", job="a", correlation_id="c", data={"n": 1}),
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -28,21 +29,24 @@ def submit(options: Options, path: str, job_id: str, wait: bool, as_json: bool) 
 
     client = options.client(quiet=as_json)
     receipt = client.submit(path, job_id=job_id, progress=None if as_json else progress)
-    ids = _accepted(client, receipt, wait=wait)
+    if not wait:
+        _hand_over(client, receipt, as_json=as_json)
+    _await(client, receipt, wait=wait)
     if wait:
-        return _follow(client, ids, as_json=as_json)
-    _hand_over(client, receipt, ids, as_json=as_json)
+        return _follow(client, receipt.jobs, as_json=as_json)
     if not as_json:
-        _say_next(options, ids[0])
+        _say_next(options, receipt.jobs[0])
     return 0
 
 
-def _accepted(client: Client, receipt: Receipt, *, wait: bool) -> tuple[str, ...]:
-    """The ids, once the jobs exist; at once where no engine is there to make them."""
-    if client.status().engine == "running":
-        return tuple(job.id for job in client.wait_accepted(receipt))
+def _await(client: Client, receipt: Receipt, *, wait: bool) -> None:
+    """Until the jobs exist, or are refused; not at all where no engine is there to make them."""
+    if client.serves():
+        client.wait_accepted(receipt)
+        return
     click.echo("no engine runs here: `tpufn up` in another terminal takes the job on", err=True)
-    return tuple(job.id for job in client.wait_accepted(receipt, timeout=3600.0)) if wait else receipt.jobs
+    if wait:
+        client.wait_accepted(receipt, timeout=3600.0)
 
 
 def _follow(client: Client, ids: tuple[str, ...], *, as_json: bool) -> int:
@@ -58,14 +62,18 @@ def _follow(client: Client, ids: tuple[str, ...], *, as_json: bool) -> int:
     return ending.exit_code
 
 
-def _hand_over(client: Client, receipt: Receipt, ids: tuple[str, ...], *, as_json: bool) -> None:
+def _hand_over(client: Client, receipt: Receipt, *, as_json: bool) -> None:
+    """The ids at once: whatever comes, they are the jobs'."""
     from tpufn_cli.render.jsonable import print_event
 
     if as_json:
-        print_event({"event": "submitted", "submission": receipt.submission, "jobs": ids, "where": client.where})
+        print_event(
+            {"event": "submitted", "submission": receipt.submission, "jobs": receipt.jobs, "where": client.where}
+        )
         return
-    for id in ids:
+    for id in receipt.jobs:
         click.echo(id)
+    sys.stdout.flush()
 
 
 def _say_next(options: Options, id: str) -> None:

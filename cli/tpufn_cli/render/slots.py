@@ -37,14 +37,27 @@ def status_view(status: Status) -> RenderableType:
     """Mode, engine, jobs, slots, money."""
     grid = pairs()
     grid.add_row("deployment", f"{status.deployment} ({status.mode})")
-    grid.add_row("engine", Text(status.engine, style="green" if status.engine == "running" else "yellow"))
+    served = "ticks" if status.mode == "cloud" else "engine"
+    grid.add_row(served, Text(_ENGINE.get(status.engine, status.engine), style=_style(status.engine)))
     grid.add_row("jobs", _counts(status.jobs))
     grid.add_row("slots", _counts(status.slots))
     grid.add_row("held now", f"{words.count(status.chips, 'chip')}, {words.money(status.cost_per_hour)}/h")
     grid.add_row("effects", f"{status.open_effects} open")
     if status.dead_letters:
-        grid.add_row("dead letters", Text(str(status.dead_letters), style="red"))
+        known = str(status.dead_letters) if status.dead_letters > 0 else "not yours to see"
+        grid.add_row("dead letters", Text(known, style="red" if status.dead_letters > 0 else "dim"))
     return grid
+
+
+def _style(engine: str) -> str:
+    return "green" if engine == "running" else "yellow"
+
+
+_ENGINE = {
+    "paused": "paused: `tpufn resume` starts them again",
+    "late": "late: none came in the last 3 minutes; `tpufn tick` makes one now",
+    "unknown": "unknown: not yours to see",
+}
 
 
 def _counts(counts: Mapping[str, int]) -> Text:

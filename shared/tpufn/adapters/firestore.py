@@ -20,7 +20,7 @@ from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP, DocumentSnaps
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]  # it has no stubs
 
 from tpufn.adapters import firestore_layout as layout
-from tpufn.adapters.firestore_database import TIMEOUT, Database
+from tpufn.adapters.firestore_database import TIMEOUT, Database, database_id
 from tpufn.codec import reference
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import CreateOutcome, Scope
@@ -40,11 +40,20 @@ T = TypeVar("T")
 
 
 class FirestoreStore:
-    """`project` and the deployment's name choose the database; `timeout` is in seconds, for each call. The client is
-    made at the first of them."""
+    """`project` and the deployment's name choose the database, unless `database` does; `timeout` is in seconds, for
+    each call. The client is made at the first of them."""
 
-    def __init__(self, project: str, deployment: str, *, credentials: Any = None, timeout: float = TIMEOUT) -> None:
-        self._database = Database(project, deployment, credentials=credentials, timeout=timeout)
+    def __init__(
+        self,
+        project: str,
+        deployment: str,
+        *,
+        database: str = "",
+        credentials: Any = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        id = database or database_id(deployment)
+        self._database = Database(project, id, credentials=credentials, timeout=timeout)
 
     @contextmanager
     def cut(self) -> Iterator["FirestoreCut"]:

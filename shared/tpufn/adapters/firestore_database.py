@@ -16,6 +16,7 @@ from google.api_core.retry import Retry, if_exception_type
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import firestore
 
+from tpufn.adapters.google_access import mending
 from tpufn.domain.errors import CloudUnavailable, CommitUnknown, Stale
 
 TIMEOUT = 10.0
@@ -29,12 +30,8 @@ _AGAIN = Retry(
 """Reads only, and tight: an idle instance's first call often meets a closed connection."""
 _STALE = (exceptions.Aborted, exceptions.FailedPrecondition, exceptions.AlreadyExists, exceptions.NotFound)
 _LOST = (exceptions.ServerError, exceptions.Cancelled, exceptions.TooManyRequests)
-_HINTS: tuple[tuple[type[Exception], str], ...] = (
-    (exceptions.PermissionDenied, "the account needs the role roles/datastore.user"),
-    (exceptions.Unauthenticated, "log in: gcloud auth application-default login"),
-    (exceptions.NotFound, "is this deployment installed? `tpufn deploy` makes the database"),
-    (GoogleAuthError, "log in: gcloud auth application-default login"),
-)
+_ROLE = "roles/datastore.user"
+_MISSING = "is this deployment installed? `tpufn deploy` makes the database"
 
 T = TypeVar("T")
 
@@ -47,8 +44,8 @@ def database_id(deployment: str) -> str:
 class Database:
     """Calls with a deadline each. The client is made at the first of them and shared by all threads."""
 
-    def __init__(self, project: str, deployment: str, *, credentials: Any = None, timeout: float = TIMEOUT) -> None:
-        self.project, self.id = project, database_id(deployment)
+    def __init__(self, project: str, id: str, *, credentials: Any = None, timeout: float = TIMEOUT) -> None:
+        self.project, self.id = project, id
         self._credentials, self._timeout = credentials, timeout
 
     @cached_property
@@ -105,5 +102,7 @@ class Database:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: Exception) -> CloudUnavailable:
-        hint = next((f"; {text}" for kind, text in _HINTS if isinstance(error, kind)), "")
-        return CloudUnavailable(f"Firestore database {self.id} of project {self.project}: {error}{hint}")
+        missing = _MISSING if isinstance(error, exceptions.NotFound) else ""
+        hint = mending(error, role=_ROLE, project=self.project) or missing
+        where = f"Firestore database {self.id} of project {self.project}"
+        return CloudUnavailable(f"{where}: {error}{'; ' if hint else ''}{hint}")

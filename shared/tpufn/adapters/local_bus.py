@@ -12,13 +12,14 @@ import sqlite3
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tpufn.domain.views import DeadLetter
 from tpufn.ports import Clock
 
 DURABLE = frozenset({"submissions", "commands"})
@@ -91,9 +92,31 @@ class LocalBus:
             connection.execute("insert or ignore into dead_letter values (?, ?, ?, ?, ?)", row)
             connection.execute("delete from message where id = ?", (message.id,))
 
-    def dead_letters(self) -> int:
+    def count(self) -> int:
+        """Dead letters."""
         (count,) = self._connection().execute("select count(*) from dead_letter").fetchone()
         return int(count)
+
+    def letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        sql = "select id, topic, body, error, at from dead_letter order by at, id limit ?"
+        rows = self._connection().execute(sql, (limit,)).fetchall()
+        return [
+            DeadLetter(id=id, topic=topic, body=bytes(body).decode("utf-8", "replace"), problem=error, at=at)
+            for id, topic, body, error, at in rows
+        ]
+
+    def replay(self, ids: Collection[str]) -> list[DeadLetter]:
+        chosen = [letter for letter in self.letters(limit=-1) if not ids or letter.id in ids]
+        for letter in chosen:
+            self._dig_up(letter)
+        return chosen
+
+    def _dig_up(self, letter: DeadLetter) -> None:
+        """Deliver it again, from the start."""
+        with _transaction(self._connection()) as connection:
+            again = "insert or ignore into message (id, topic, body, visible_at) select id, topic, body, ? "
+            connection.execute(f"{again} from dead_letter where id = ?", (self._clock.now(), letter.id))
+            connection.execute("delete from dead_letter where id = ?", (letter.id,))
 
     @property
     def has_hints(self) -> bool:

@@ -54,7 +54,12 @@ class PubSubBus:
         try:
             return PublisherClient(batch_settings=types.BatchSettings(max_latency=0), **given)
         except GoogleAuthError as error:
-            raise CloudUnavailable(f"Pub/Sub: {error}; log in: gcloud auth application-default login") from error
+            raise CloudUnavailable(f"Pub/Sub: {error}; log in with: gcloud auth application-default login") from error
+
+    def send_again(self, topic: str, data: bytes) -> None:
+        """A message as it was, whether it can be read or not."""
+        path = self._client.topic_path(self._project, topic_id(self._deployment, topic))
+        self._confirm(topic, [self._client.publish(path, data, timeout=self._timeout / 2)])
 
     def _send(self, topic: str, body: Mapping[str, Any]) -> "Future[str]":
         """A wake says in an attribute what kind of entity it is about: subscriptions filter by it."""
@@ -75,6 +80,8 @@ class PubSubBus:
         """The messages' ids, once all of them are durable."""
         from google.api_core.exceptions import GoogleAPIError, NotFound
 
+        from tpufn.adapters.google_access import mending
+
         where = f"topic {topic_id(self._deployment, topic)} of project {self._project}"
         try:
             return [message.result(timeout=self._timeout) for message in sent]
@@ -83,4 +90,5 @@ class PubSubBus:
         except NotFound as error:
             raise CloudUnavailable(f"{where} does not exist; is this deployment installed? `tpufn deploy`") from error
         except GoogleAPIError as error:
-            raise CloudUnavailable(f"{where}: {error}") from error
+            hint = mending(error, role="roles/pubsub.publisher", project=self._project)
+            raise CloudUnavailable(f"{where}: {error}{'; ' if hint else ''}{hint}") from error

@@ -1,19 +1,10 @@
 """A deployment's ticks as jobs of Cloud Scheduler: pause and resume them for maintenance, and say how they stand.
 
-The port that this implements:
-
-    class Ticks(Protocol):
-        def pause(self) -> None: "Stop all ticks; those that are stopped already stay so."
-        def resume(self) -> None: "The opposite."
-        def ticks(self) -> Sequence[Tick]: "How each stands."
-
-All raise NotFound where a tick is not deployed, and CloudUnavailable. Times are Unix seconds, 0 where there is none.
 Cloud Scheduler starts at most one execution of a job at a time and may start one twice; ticks bear both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 
 from google.api_core.exceptions import ServiceUnavailable
@@ -21,21 +12,11 @@ from google.api_core.retry import Retry, if_exception_type
 from google.cloud.scheduler_v1 import CloudSchedulerClient, GetJobRequest, Job, PauseJobRequest, ResumeJobRequest
 
 from tpufn.adapters.google_access import anonymous, told
+from tpufn.ports import TickState
 
 _TIMEOUT = 10.0
 _RETRY = Retry(predicate=if_exception_type(ServiceUnavailable), initial=0.2, maximum=4.0, timeout=30.0)
 _ROLE = "roles/cloudscheduler.admin"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """One tick. `failure` is what its last start ended with; "" for success, or where it never started."""
-
-    name: str
-    paused: bool
-    last_run: float
-    next_run: float
-    failure: str = ""
 
 
 def connect(endpoint: str = "") -> CloudSchedulerClient:
@@ -72,7 +53,7 @@ class CloudTicks:
                 with self._told(job.name):
                     self._client.resume_job(request=ResumeJobRequest(name=job.name), timeout=_TIMEOUT, retry=_RETRY)
 
-    def ticks(self) -> Sequence[Tick]:
+    def ticks(self) -> Sequence[TickState]:
         return tuple(map(_tick, self._jobs()))
 
     @cached_property
@@ -90,9 +71,9 @@ class CloudTicks:
         return told(f"the tick {name}", role=_ROLE)
 
 
-def _tick(job: Job) -> Tick:
+def _tick(job: Job) -> TickState:
     """A job that is neither enabled nor paused (disabled, or its last update failed) does not run either."""
-    return Tick(
+    return TickState(
         name=job.name.rpartition("/")[2],
         paused=job.state is not Job.State.ENABLED,
         last_run=job.last_attempt_time.timestamp() if "last_attempt_time" in job else 0.0,

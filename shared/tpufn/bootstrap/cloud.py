@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from tpufn import __version__
 from tpufn.adapters.firestore import FirestoreStore
-from tpufn.adapters.pubsub import PubSubBus
+from tpufn.adapters.pubsub import PubSubBus, topic_id
+from tpufn.declare import stamp_functions
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX, Policy
 from tpufn.flows.effects import PERFORMERS
@@ -32,7 +34,7 @@ class CloudPorts(Ports):
 
     @cached_property
     def store(self) -> Store:
-        return FirestoreStore(self._settings.project, self._settings.name)
+        return FirestoreStore(self._settings.project, self._settings.name, database=self._settings.database)
 
     @cached_property
     def bus(self) -> PubSubBus:
@@ -65,18 +67,29 @@ def make_workers(settings: Deployed) -> Workers:
     """The workers over SSH, or the local ones of a simulated cloud on this machine."""
     kind, _, place = settings.workers.partition(":")
     if kind == "local":
-        from tpufn.simulation.workers import LocalWorkers
-
-        def source(bucket: str) -> dict[str, str]:
-            return {"kind": "gcs", "bucket": bucket, "endpoint": settings.storage_endpoint, "token_url": ""}
-
-        return LocalWorkers(Path(place), Path(place), source=source)
+        return _local_workers(settings, Path(place))
     raise NotImplementedError("workers over SSH")
 
 
-def runner(settings: Deployed) -> Runner:
-    """The one loop over the cloud's ports."""
+def _local_workers(settings: Deployed, home: Path) -> Workers:
+    """They report as those on TPUs do, to local servers that ask for no token and are not to be spared."""
+    from tpufn.simulation.workers import LocalWorkers
+
+    publish = {"kind": "pubsub", "project": settings.project, "prefix": topic_id(settings.name, "")}
+
+    def source(bucket: str) -> dict[str, str]:
+        here = {"kind": "gcs", "bucket": bucket, "endpoint": settings.storage_endpoint, "token_url": ""}
+        return {**here, "poll": "0.1", "interval": "0.2"}
+
+    told = {"publish": {**publish, "endpoint": settings.pubsub_endpoint, "token_url": ""}}
+    return LocalWorkers(home, home, source=source, settings=told)
+
+
+def runner(settings: Deployed, *, function: str = "") -> Runner:
+    """The one loop over the cloud's ports. `autoscale` says for all functions of which version they are."""
     ports = CloudPorts(settings)
+    if function == "autoscale":
+        stamp_functions(ports.store, __version__)
 
     def announce(notes: Sequence[Note]) -> None:
         ports.bus.publish_all("notices", [msgspec.to_builtins(note) for note in notes])

@@ -15,9 +15,10 @@ from tpufn.adapters.files import FileBlobs
 from tpufn.adapters.local_bus import LocalBus, Mailbox
 from tpufn.adapters.lock import EngineLock
 from tpufn.adapters.sqlite import SqliteStore
+from tpufn.declare import apply_fleet
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.errors import CloudUnavailable
-from tpufn.domain.fleet import Fleet, Mode
+from tpufn.domain.fleet import Mode
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX
 from tpufn.embedded import EmbeddedClient
@@ -179,20 +180,6 @@ def make_runner(ports: Ports) -> Runner:
         new_id=lambda: uuid.uuid4().hex,
         jitter=lambda attempt: random.uniform(0.0, 0.01 * 2**attempt),
     )
-
-
-def apply_fleet(store: SqliteStore, fleet: Fleet) -> Fleet:
-    """Declare the fleet: a new revision where anything differs. The deployment's nonce is made once and kept."""
-    with store.cut() as cut:
-        there = cut.fleet()
-    nonce = there.nonce if there else secrets.token_hex(4)
-    revision, version = (there.revision, there.version) if there else (0, "")
-    fresh = replace(fleet, nonce=nonce, revision=revision, version=version)
-    if fresh == there:
-        return fresh
-    fresh = replace(fresh, revision=revision + 1)
-    store.commit(Commit(id=uuid.uuid4().hex, writes=(fresh,)))
-    return fresh
 
 
 def _mailbox_path(directory: Path) -> Path:

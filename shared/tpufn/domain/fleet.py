@@ -5,6 +5,7 @@ job alone; a pool answers to every key in `pool_keys`. A key is `[MODEL:]TYPE@PL
 PLACE a region or a zone, or `slot:NAME` for one slot.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -79,6 +80,7 @@ class Fleet:
     worker_secrets: tuple[str, ...] = ()
     nonce: str = ""  # the deployment's own mark on every cloud resource
     settings: Mapping[str, str] = field(default_factory=dict)
+    functions: str = ""  # the version of the functions that serve it, as they say themselves
     revision: int = 0
     version: str = ""
 
@@ -95,6 +97,12 @@ class Fleet:
     @property
     def regions(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pool.region for pool in self.pools))
+
+
+def own_bucket(fleet: Fleet) -> str:
+    """The deployment's own bucket, which holds no job's data (terraform/main.tf makes it)."""
+    named = fleet.settings.get("bucket", "").removeprefix("gs://")
+    return named or f"{re.sub('[.:]', '-', fleet.project)}-tpufn-{fleet.name}"
 
 
 def pool_keys(pool: Pool) -> frozenset[str]:

@@ -81,13 +81,25 @@ class Status:
     mode: str
     deployment: str
     now: float
-    engine: str  # "running", "not running", "paused", "late"
+    engine: str  # "running", "not running"; in the cloud the ticks: "running", "paused", "late" or "unknown"
     jobs: dict[str, int]  # state -> count
     slots: dict[str, int]  # state -> count
     chips: int  # held now
     cost_per_hour: float
     open_effects: int
     dead_letters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """A message that could not be delivered, or not be read. `body` is its text, as far as it is text."""
+
+    id: str
+    topic: str  # "" where nobody knows
+    problem: str
+    at: float
+    function: str = ""
+    body: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,26 @@
 from collections.abc import Mapping
 
 from tpufn.domain.events import Command as CommandEvent
-from tpufn.domain.events import Event, PreemptionNotice, Submission, Tick, Wake, WorkerEvent, WorkerReady, Written
+from tpufn.domain.events import (
+    Event,
+    Notice,
+    PreemptionNotice,
+    Submission,
+    Tick,
+    Wake,
+    WorkerEvent,
+    WorkerReady,
+    Written,
+)
 from tpufn.flows.attempts import CONTROL, EXECUTE, PREEMPTION
+from tpufn.flows.notices import NOTIFY
 from tpufn.flows.placement import ASSIGN, CAPACITY_RACE, IDLE_TEARDOWN
 from tpufn.flows.submission import SUBMIT
 from tpufn.flows.sweep import AUTOSCALE
 from tpufn.runner import Function
 
 FUNCTIONS: Mapping[str, Function] = {
-    f.name: f for f in (SUBMIT, CAPACITY_RACE, ASSIGN, EXECUTE, PREEMPTION, CONTROL, AUTOSCALE, IDLE_TEARDOWN)
+    f.name: f for f in (SUBMIT, CAPACITY_RACE, ASSIGN, EXECUTE, PREEMPTION, CONTROL, AUTOSCALE, IDLE_TEARDOWN, NOTIFY)
 }
 
 
@@ -28,6 +39,8 @@ def woken_by(event: Event) -> tuple[Function, ...]:
             return (PREEMPTION,)
         case WorkerReady():
             return (AUTOSCALE,)
+        case Notice():
+            return (NOTIFY,)
         case Tick():
             return (AUTOSCALE, IDLE_TEARDOWN)
         case Written(kind="job") | Written(kind="slot"):

@@ -1,0 +1,215 @@
+"""The changing half of every mode's client: what people send, and what becomes of it as far as one can see at once."""
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from tpufn.domain.errors import Conflict, InputError, NotFound
+from tpufn.domain.events import Command, Submission
+from tpufn.domain.fleet import Fleet
+from tpufn.domain.job import Bundle, Job, JobEvent, JobState, Priority
+from tpufn.domain.notes import Note
+from tpufn.domain.slot import SlotState
+from tpufn.domain.views import DeadLetter, Receipt, SlotView
+from tpufn.ports import DeadLetters
+from tpufn.reading import Reading
+from tpufn.wire import to_body
+
+FREE = SlotState.FREE.value
+_EFFECT_WAIT = 5.0
+
+
+class Changing(Reading):
+    """See `client.Client` for the contract. A mode says how a message leaves, and whether anybody is there for it."""
+
+    def __init__(
+        self, *, user: str, scratch: Path, new_id: Callable[[], str], letters: DeadLetters, **reading: Any
+    ) -> None:
+        super().__init__(**reading)
+        self._user, self._scratch, self._new_id, self._letters = user, scratch, new_id, letters
+
+    @abstractmethod
+    def _publish(self, topic: str, body: Mapping[str, Any]) -> None: ...
+
+    def _loaded(self, path: str) -> Fleet:
+        """The fleet of a deployment file, which has to be this deployment's."""
+        from tpufn.spec.deployment import load_deployment
+
+        fleet = load_deployment(path).fleet if path else self._declared
+        if fleet is None:
+            raise InputError("no deployment file: name one, or go to where a deployment.yaml is")
+        with self._store.cut() as cut:
+            there = cut.fleet()
+        if there is not None and there.name != fleet.name:
+            raise Conflict(f"{path} declares {fleet.name}, and this is {there.name}: `tpufn -d {path} fleet apply`")
+        return fleet
+
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        return tuple(self._letters.letters())
+
+    def replay(self, ids: Collection[str]) -> Mapping[str, str]:
+        done = {letter.id: letter for letter in self._letters.replay(ids)}
+        missing = [id for id in ids if id not in done]
+        if missing:
+            raise NotFound(f"there is no dead letter {', '.join(missing)}; `tpufn dead-letters list` lists them")
+        return {id: f"sent again to {one.topic}" if one.topic else "forgotten" for id, one in done.items()}
+
+    @abstractmethod
+    def _is_served(self) -> bool:
+        """Whether an effect of a message is to be expected soon."""
+
+    def serves(self) -> bool:
+        return self._is_served()
+
+    def submit(
+        self, path: str, *, job_id: str = "", submission_id: str = "", progress: Callable[[Note], None] | None = None
+    ) -> Receipt:
+        from tpufn.spec.jobs import load_jobs
+        from tpufn.spec.regions import resolve_file
+        from tpufn.spec.submission import write_submission
+
+        tell = progress or (lambda note: None)
+        fleet = self.fleet()
+        loaded = load_jobs(path, fleet=fleet)
+        resolved = resolve_file(loaded, fleet, self._blobs.region)
+        warnings = (*loaded.warnings, *resolved.warnings)
+        count = len(loaded.jobs)
+        tell(
+            _note("job.validated", f"{path}: {count} job{'s' * (count != 1)}", warnings="\n".join(warnings), jobs=count)
+        )
+        bundles = self._bundles(
+            [(j.bundle, b) for j, b in zip(loaded.jobs, resolved.buckets, strict=True)], loaded.base_dir, tell
+        )
+        submission_id = submission_id or job_id or self._new_id()
+        body = write_submission(
+            loaded.jobs, buckets=resolved.buckets, bundles=bundles, submission_id=submission_id, job_id=job_id
+        )
+        self._publish("submissions", to_body(Submission(id=submission_id, body=body)))
+        return Receipt(submission=submission_id, jobs=tuple(job["id"] for job in body["jobs"]))
+
+    def _bundles(
+        self, wanted: list[tuple[str, Mapping[str, str]]], base: Path, tell: Callable[[Note], None]
+    ) -> list[Bundle]:
+        """Each source built once, and uploaded once to every bucket that wants it."""
+        built: dict[str, Any] = {}
+        for source, buckets in wanted:
+            if source not in built:
+                built[source] = self._build(source, base, tell)
+            if built[source].path is not None:
+                self._upload(built[source].bundle, str(built[source].path), buckets, tell)
+        return [built[source].bundle for source, _ in wanted]
+
+    def _build(self, source: str, base: Path, tell: Callable[[Note], None]) -> Any:
+        from tpufn.spec.bundle import build
+
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        built = build(source, base=base, into=self._scratch)
+        b = built.bundle
+        reason = f"{b.files} files, {b.size} bytes, sha256 {b.sha256[:12]}" if b.sha256 else b.uri
+        tell(_note("bundle.built", reason, files=b.files, size=b.size, sha256=b.sha256))
+        return built
+
+    def _upload(self, bundle: Bundle, path: str, buckets: Mapping[str, str], tell: Callable[[Note], None]) -> None:
+        for region, bucket in buckets.items():
+            sent = self._blobs.upload(bucket, bundle.key, path)
+            reason = f"gs://{bucket} ({region})" + ("" if sent else ": it is there already")
+            tell(_note("bundle.uploaded", reason, bucket=bucket, region=region, sent=sent))
+
+    def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
+        jobs = [self.job(id).job for id in ids]
+        for job in jobs:
+            if job.is_terminal:
+                raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
+        for job in jobs:
+            self._command("cancel", job.id, if_pending=if_pending)
+        return {job.id: self._after_cancel(job, if_pending=if_pending) for job in jobs}
+
+    def _after_cancel(self, job: Job, *, if_pending: bool) -> str:
+        if if_pending and job.state is not JobState.PENDING:
+            return f"is {job.state} and stays so: only pending jobs were to be cancelled"
+        now = self._until(job.id, lambda j: not j.allows(JobEvent.CANCEL))
+        return "cancelled" if now.state is JobState.CANCELLED else f"{now.state}: {now.cause}"
+
+    def set_priority(self, id: str, priority: Priority) -> str:
+        job = self.job(id).job
+        if job.is_terminal:
+            raise Conflict(f"{id} has ended already ({job.state}); its priority does not matter any more")
+        self._command("set-priority", id, priority=priority.label)
+        now = self._until(id, lambda j: j.priority is priority)
+        return f"priority {now.priority.label}" if now.priority is priority else self._later()
+
+    def retry(self, id: str) -> str:
+        job = self.job(id).job
+        if job.state not in (JobState.FAILED, JobState.CANCELLED):
+            raise Conflict(f"{id} is {job.state}: only a failed or cancelled job can be tried again")
+        fresh = f"{id}-retry-{job.retries + 1}"
+        self._command("retry", id, **{"as": fresh})
+        if self._is_served():
+            self.wait_accepted(Receipt(submission=fresh, jobs=(fresh,)))
+        return fresh
+
+    def interrupt(self, slot: str) -> str:
+        view = next((s for s in self.slots() if s.name == slot), None)
+        if view is None:
+            raise NotFound(f"there is no slot {slot}; `tpufn slots` lists them")
+        if not view.attempt:
+            raise Conflict(f"{slot} is {view.state}: no job runs there")
+        self._command("interrupt", slot, generation=view.generation, attempt=view.attempt)
+        return f"{view.job} stops and retries; {slot} gives its TPU up"
+
+    def queue(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("queue", s, "asked for, and held for you") for n, s in self._named(names, FREE).items()}
+
+    def race(self, names: Collection[str]) -> str:
+        chosen = self._named(names, FREE)
+        self._command("race", next(iter(chosen)), slots=list(chosen))
+        return f"asked for {len(chosen)} at once; the first that is granted is kept for you: {', '.join(chosen)}"
+
+    def hold(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("hold", s, f"held for {self._user}") for n, s in self._named(names).items()}
+
+    def release(self, names: Collection[str]) -> Mapping[str, str]:
+        return {n: self._wish("release", s, "given back to the jobs") for n, s in self._named(names).items()}
+
+    def delete(self, names: Collection[str]) -> Mapping[str, str]:
+        chosen = self._named(names)
+        for slot in chosen.values():
+            if slot.attempt:
+                raise Conflict(f"{slot.name}: {slot.job} runs there; `tpufn interrupt {slot.name}` gives it up")
+        return {n: self._wish("delete", s, "deleted") for n, s in chosen.items()}
+
+    def _named(self, names: Collection[str], *states: str) -> dict[str, SlotView]:
+        """The slots of these names. Raises NotFound, or Conflict where one is in another state."""
+        known = {s.name: s for s in self.slots()}
+        for name in names:
+            if name not in known:
+                raise NotFound(f"there is no slot {name}; `tpufn slots` lists them")
+            if states and known[name].state not in states:
+                raise Conflict(f"{name} is {known[name].state}, not {' or '.join(states)}")
+        return {name: known[name] for name in names}
+
+    def _wish(self, verb: str, slot: SlotView, what: str) -> str:
+        self._command(verb, slot.name, generation=slot.generation)
+        return what
+
+    def _command(self, verb: str, target: str, **args: Any) -> None:
+        command = Command(verb=verb, target=target, args=args, by=self._user, id=uuid.uuid4().hex)
+        self._publish("commands", to_body(command))
+
+    def _until(self, id: str, done: Callable[[Job], bool]) -> Job:
+        """The job once `done`, or as it is after a few seconds (at once where no engine runs)."""
+        deadline = self._clock.now() + (_EFFECT_WAIT if self._is_served() else 0.0)
+        while True:
+            job = self.job(id).job
+            if done(job) or self._clock.now() >= deadline:
+                return job
+            self._clock.sleep(self._pace.wait)
+
+    def _later(self) -> str:
+        return "will be done when an engine runs (`tpufn up`)"
+
+
+def _note(event: str, reason: str, **data: str | int | bool) -> Note:
+    return Note(event=event, subject="", reason=reason, data=data)
