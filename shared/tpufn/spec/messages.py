@@ -48,6 +48,7 @@ class EventMessage(BaseModel):
     job: str = Field(default="", description="The job's id.")
     attempt: str = Field(default="", description="The attempt's id.")
     slot: str = Field(default="", description="The slot's name.")
+    correlation_id: str = Field(default="", description="The submitter's own, of the job that it is about.")
     at: float = Field(default=0.0, description="When, in Unix seconds.")
     id: str = Field(default="", description="Unique and stable: an event that arrives twice has the same id.")
     data: dict[str, str | int | float | bool | None] = Field(
