@@ -5,7 +5,7 @@ Each port has one conformance suite in `tests/contracts`, run over all of its im
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tpufn.domain.attempt import Attempt
@@ -130,6 +130,9 @@ class Workers(Protocol):
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         """Per worker that answers: whether the attempt still runs there."""
 
+    def introduce(self, tpu: str, worker: int, host_key: str) -> None:
+        """Remember the host key that a worker reported at its boot, where none is known yet."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Object:
@@ -219,6 +222,26 @@ class Secrets(Protocol):
     def get(self, name: str) -> str: ...
 
 
+class Site(Protocol):
+    """What every TPU of a deployment is given when it is made."""
+
+    @property
+    def service_account(self) -> str:
+        """The account that its workers run as; "" for the project's default."""
+
+    def startup_script(self, slot: Slot, fleet: Fleet) -> str:
+        """What root does at every boot; "" for nothing."""
+
+
+class NoSite:
+    """Simulated TPUs are given nothing."""
+
+    service_account = ""
+
+    def startup_script(self, slot: Slot, fleet: Fleet) -> str:
+        return ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ports:
     """Everything that the runner and the flows may touch."""
@@ -229,3 +252,4 @@ class Ports:
     workers: Workers
     blobs: Blobs
     clock: Clock
+    site: Site = field(default_factory=NoSite)

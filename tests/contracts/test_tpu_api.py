@@ -11,6 +11,7 @@ from google.cloud.tpu_v2 import TpuClient
 from google.rpc import error_details_pb2, status_pb2
 
 from tpufn.adapters.tpu_api import BUDGET, CloudTpu, connect
+from tpufn.adapters.tpu_api_attributes import CloudGuestAttributes
 from tpufn.adapters.tpu_api_errors import meaning, refused_by
 from tpufn.adapters.tpu_api_request import create_request
 from tpufn.adapters.tpu_api_view import merged, view
@@ -426,3 +427,27 @@ def test_refusals_mean_the_same_over_the_wire(site, fault, cls):
         refusals.append(classify(refused.value.code, refused.value.text, POOL))
     assert refusals[0] == refusals[1]
     assert refusals[1].cls is cls
+
+
+def test_guest_attributes_are_read_by_worker() -> None:
+    """Host keys are pinned, and IAP finds machines, by what each worker says of itself."""
+    told = tpu_v2.GetGuestAttributesResponse(
+        guest_attributes=[
+            {"query_value": {"items": [{"namespace": "hostkeys", "key": "ssh-ed25519", "value": f"AAAA{i}"}]}}
+            for i in range(2)
+        ]
+    )
+    asked: list[tpu_v2.GetGuestAttributesRequest] = []
+
+    class Client:
+        def get_guest_attributes(
+            self, request: tpu_v2.GetGuestAttributesRequest, timeout: float
+        ) -> tpu_v2.GetGuestAttributesResponse:
+            asked.append(request)
+            assert timeout
+            return told
+
+    attributes = CloudGuestAttributes("p", Client)  # type: ignore[arg-type]  # one method is all that it needs
+    assert attributes.host_keys("t", "us-east5-a") == {0: "ssh-ed25519 AAAA0", 1: "ssh-ed25519 AAAA1"}
+    assert asked[0].name == "projects/p/locations/us-east5-a/nodes/t"
+    assert attributes.hostnames("t", "us-east5-a") == {}

@@ -95,6 +95,7 @@ class SshWorkers:
         pause: Callable[[int], None] | None = None,
     ) -> None:
         self._site, self._blobs, self._pause = site, blobs, pause or pause_with_jitter
+        self._identity = identity
         self._connector = Connector(dialer or Direct(), identity, login, connect=site.connect)
 
     def usable(self, tpu: Tpu) -> frozenset[int]:
@@ -118,6 +119,9 @@ class SshWorkers:
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         states = {i: answer["attempts"] for i, answer in self.status(tpu).items() if "attempts" in answer}
         return {index: bool(each.get(attempt, {}).get("alive")) for index, each in states.items()}
+
+    def introduce(self, tpu: str, worker: int, host_key: str) -> None:
+        self._identity.introduce(tpu, worker, host_key)
 
     def status(self, tpu: Tpu) -> Mapping[int, Mapping[str, Any]]:
         """The agent's own view on every worker that answers: attempts, device holders, caches, fence."""

@@ -107,6 +107,10 @@ class Identity:
         told = self._attributes_of(host).get(host.worker, "")
         return self._pins.put(host.tpu, host.worker, told) if told else ""
 
+    def introduce(self, tpu: str, worker: int, key: str) -> None:
+        """A worker's own word at its boot, where nothing is pinned yet."""
+        self._pins.put(tpu, worker, key)
+
     def check(self, host: Host, presented: str) -> None:
         """Pin the first key, refuse any other. Raises Unreached, which trying again does not mend."""
         pinned = self.expected(host) or self._pins.put(host.tpu, host.worker, presented)

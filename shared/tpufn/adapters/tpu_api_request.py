@@ -45,11 +45,18 @@ def _node(order: CreateOrder) -> tpu_v2.Node:
         runtime_version=order.runtime,
         network_config=_network(order),
         labels=dict(order.labels),
-        metadata={"startup-script": order.startup_script} if order.startup_script else {},
+        metadata=_metadata(order),
     )
     if order.service_account:
         node.service_account = tpu_v2.ServiceAccount(email=order.service_account, scope=[_SCOPE])
     return node
+
+
+def _metadata(order: CreateOrder) -> dict[str, str]:
+    """With the start-up script the guest attributes are on, in which the guest agent tells the host keys."""
+    if not order.startup_script:
+        return {}
+    return {"startup-script": order.startup_script, "enable-guest-attributes": "TRUE"}
 
 
 def _network(order: CreateOrder) -> tpu_v2.NetworkConfig:

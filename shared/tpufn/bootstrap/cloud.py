@@ -18,7 +18,7 @@ from tpufn.declare import stamp_functions
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX, Policy
 from tpufn.flows.effects import PERFORMERS
-from tpufn.ports import Blobs, Clock, Ports, Store, TpuCloud, Workers
+from tpufn.ports import Blobs, Clock, NoSite, Ports, Site, Store, TpuCloud, Workers
 from tpufn.runner import Runner
 from tpufn.settings import Deployed
 from tpufn.simulation.clock import WallClock
@@ -60,15 +60,26 @@ class CloudPorts(Ports):
 
     @cached_property
     def workers(self) -> Workers:
-        return make_workers(self._settings)
+        """The workers over SSH, or the local ones of a simulated cloud on this machine."""
+        if self._home is not None:
+            return _local_workers(self._settings, self._home)
+        from tpufn.bootstrap.remote import ssh_workers
 
+        return ssh_workers(self._settings, self.blobs)
 
-def make_workers(settings: Deployed) -> Workers:
-    """The workers over SSH, or the local ones of a simulated cloud on this machine."""
-    kind, _, place = settings.workers.partition(":")
-    if kind == "local":
-        return _local_workers(settings, Path(place))
-    raise NotImplementedError("workers over SSH")
+    @cached_property
+    def site(self) -> Site:
+        if self._home is not None:
+            return NoSite()
+        from tpufn.bootstrap.remote import CloudSite
+
+        return CloudSite(self._settings)
+
+    @property
+    def _home(self) -> Path | None:
+        """Where the hosts of a simulated cloud are; None where TPUs are real."""
+        kind, _, place = self._settings.workers.partition(":")
+        return Path(place) if kind == "local" else None
 
 
 def _local_workers(settings: Deployed, home: Path) -> Workers:

@@ -19,7 +19,8 @@ from tpufn.decide.request import guard
 from tpufn.domain.attempt import attempt_id
 from tpufn.domain.capacity import Scope
 from tpufn.domain.cloud import LABEL_GENERATION, LABEL_NONCE, LABEL_SLOT, Tpu
-from tpufn.domain.effects import Effect, Kind, Row, attempt_entity
+from tpufn.domain.effects import Effect, Kind, Row, attempt_entity, slot_entity
+from tpufn.domain.events import WorkerReady
 from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.job import Job, JobEvent, JobState
 from tpufn.domain.notes import Note
@@ -217,6 +218,16 @@ def _wakes(snapshot: SweepSnapshot) -> tuple[str, ...]:
     legs = any(s.is_leg for s in snapshot.slots)
     placement = (PLACEMENT,) if snapshot.demand or floors or legs else ()
     return tuple(dict.fromkeys((*rows, *leases, *stopping, *placement)))
+
+
+def failed_startup(ready: WorkerReady) -> Step | None:
+    """What people are told when the deployment's own start-up script failed: the TPU is used all the same."""
+    code = ready.startup.get("exit", 0)
+    if not code:
+        return None
+    reason = f"worker {ready.worker}: the start-up script ended with {code}: {ready.startup.get('tail', '')}"[:2000]
+    note = Note(event="slot.startup-failed", subject=slot_entity(ready.slot), slot=ready.slot, reason=reason)
+    return Step(notes=(note,), reason=reason)
 
 
 def quiet(slots: Sequence[Slot], *, jobs: bool, rows: bool) -> bool:

@@ -71,11 +71,14 @@ class PreemptionNotice:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerReady:
-    """A worker finished booting."""
+    """A worker finished booting. `startup` is how the deployment's own script ended: its exit code and last words."""
 
     slot: str
     generation: int
     worker: int = 0
+    tpu: str = ""
+    host_key: str = ""
+    startup: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from tpufn.domain.job import JobSpec
 from tpufn.domain.orders import LaunchOrder, StopOrder
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot
-from tpufn.ports import Cut, Ports
+from tpufn.ports import Cut, Ports, Site
 from tpufn.runner import Performer
 
 _ALREADY_EXISTS = (6, 409)
@@ -29,7 +29,7 @@ def create(ports: Ports, effect: Effect, policy: Policy) -> Result:
     if slot is None or fleet is None or pool is None or slot.generation != effect.generation:
         return Accepted()
     try:
-        ports.cloud.create(create_order(slot, pool, fleet))
+        ports.cloud.create(create_order(slot, pool, fleet, ports.site))
     except Unknown as error:
         return Unanswered(text=str(error))
     except Refused as error:
@@ -39,7 +39,7 @@ def create(ports: Ports, effect: Effect, policy: Policy) -> Result:
     return Accepted()
 
 
-def create_order(slot: Slot, pool: Pool, fleet: Fleet) -> CreateOrder:
+def create_order(slot: Slot, pool: Pool, fleet: Fleet, site: Site) -> CreateOrder:
     """The same order, with the same request id, however often it is made for one generation."""
     seed = f"{fleet.nonce}/{slot.name}/{slot.generation}"
     settings = fleet.settings
@@ -55,6 +55,8 @@ def create_order(slot: Slot, pool: Pool, fleet: Fleet) -> CreateOrder:
         subnetwork=pool.subnetwork or settings.get("subnetwork", ""),
         external_ips=settings.get("ssh_transport", "direct") != "iap",
         reservation=pool.reservation,
+        startup_script=site.startup_script(slot, fleet),
+        service_account=site.service_account,
     )
 
 

@@ -1,6 +1,7 @@
 """`autoscale`: the cloud is listed first and the slots read then, so that nothing created in between is a stray."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tpufn.decide import autoscale
 from tpufn.decide.decision import Decision
@@ -20,6 +21,8 @@ _ALIVE = tuple(s for s in JobState if s not in TERMINAL)
 
 def load(ports: Ports, event: Event, policy: Policy) -> autoscale.SweepSnapshot | None:
     """None when nothing is there to look after: three reads of one document each."""
+    if isinstance(event, WorkerReady) and event.host_key:
+        ports.workers.introduce(event.tpu, event.worker, event.host_key)
     with ports.store.cut() as cut:
         fleet, slots = cut.fleet(), cut.slots()
         if fleet is None:
@@ -106,7 +109,9 @@ def _look(ports: Ports, slot: Slot, tpu: Tpu | None) -> Observed:
 
 
 def _decide(snapshot: autoscale.SweepSnapshot, event: Event, policy: Policy) -> Decision:
-    return autoscale.decide(snapshot, policy=policy)
+    decision = autoscale.decide(snapshot, policy=policy)
+    failed = autoscale.failed_startup(event) if isinstance(event, WorkerReady) else None
+    return replace(decision, steps=(*decision.steps, failed)) if failed else decision
 
 
 def _entity(event: Event) -> str:

@@ -84,6 +84,9 @@ class ScriptedWorkers:
         causes = {i: self._stop(order, i) for i in range(len(order.workers))}
         return {i: cause for i, cause in causes.items() if cause}
 
+    def introduce(self, tpu: str, worker: int, host_key: str) -> None:
+        """Nobody has a host key here."""
+
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         self.advance()
         hosts = {i: self._answering(tpu.name, i) for i in range(len(tpu.workers))}

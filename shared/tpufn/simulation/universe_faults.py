@@ -147,6 +147,9 @@ class TroubledWorkers:
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         return self._inner.alive(tpu, attempt)
 
+    def introduce(self, tpu: str, worker: int, host_key: str) -> None:
+        self._inner.introduce(tpu, worker, host_key)
+
 
 class TroubledBlobs:
     def __init__(self, inner: Blobs, gate: Gate) -> None:

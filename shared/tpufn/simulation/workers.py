@@ -122,6 +122,9 @@ class LocalWorkers:
             body.pop("bucket", None)
         return self._causes(order.tpu, "stop", range(len(order.workers)), {**body, **self._site()})
 
+    def introduce(self, tpu: str, worker: int, host_key: str) -> None:
+        """Nobody has a host key here."""
+
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         answers = self._ask(tpu.name, "status", range(len(tpu.workers)), self._site())
         attempts = {index: answer["attempts"] for index, answer in answers.items() if "attempts" in answer}
