@@ -33,7 +33,7 @@ def test_every_file_that_is_named_is_there() -> None:
     """Folders and files of the table of contents, benchmarks and links move."""
     named = set(re.findall(r"`((?:shared|cli|tests|terraform|functions)/[\w./-]+)`", README))
     named |= set(re.findall(r"python (tests/benchmarks/\w+\.py)", README))
-    named |= {p for p in re.findall(r"\]\(([\w./-]+)\)", README)}
+    named |= set(re.findall(r"\]\(([\w./-]+)\)", README))
     assert named
     for path in sorted(named):
         assert (ROOT / path).exists(), path
