@@ -56,6 +56,7 @@ class EmbeddedEngine:
     def start_on(self, prepare: Callable[[], None]) -> None:
         """Take the state, `prepare` it, and go. Raises Conflict when another engine has it."""
         self._lock.acquire()
+        self.runner.take_over()
         prepare()
         self._mailbox.open()
         for thread in self._threads:

@@ -90,6 +90,13 @@ class Runner:
         self._perform(entity, token)
         return True
 
+    def take_over(self) -> None:
+        """Free every claim: for an engine that is alone on its state, and so knows that whoever claimed is dead."""
+        with self.ports.store.cut() as cut:
+            claimed, now = [row for row in cut.rows() if row.claimed_by], cut.now
+        for row in claimed:
+            self._apply(Step(writes=(replace(row, claimed_by="", claim_until=0.0),)), id=self._new_id(), now=now)
+
     def _carry_out(self, function: Function, decision: Decision) -> bool:
         """Commit the steps in order, then perform what is ours. False at the first stale step; what was committed
         before it is performed all the same."""

@@ -1,17 +1,20 @@
 """The demo as a person runs it: real engine, real processes, its own state directory."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 SEED = "5"
+SOURCE = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("shared", "cli"))
 
 
 def start(home: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tpufn_cli", "demo", "--seed", SEED, "--json", "--home", str(home)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = {**os.environ, "PYTHONPATH": SOURCE}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def story(run: "subprocess.Popen[str]") -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Buckets in memory: the port `Blobs` with update times from the clock.
 
-`before_read` lets whoever writes by a script catch up with the clock first, so that a reader sees what a bucket would
-have by now; `on_put` is told each new object.
+`catch_up` lets whoever writes by a script come to the clock's now first, so that everybody else finds what a bucket
+would have by now; `on_put` is told each new object.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class MemoryBlobs:
         self._region_of = region_of if callable(region_of) else lambda bucket: region_of.get(bucket, "")
         self._buckets: dict[str, dict[str, _Stored]] = {}
         self._writes = 0
-        self.before_read: Callable[[], None] = lambda: None
+        self.catch_up: Callable[[], None] = lambda: None
         self.on_put: Callable[[str, str], None] = lambda bucket, key: None
 
     def region(self, bucket: str) -> str:
@@ -38,6 +38,8 @@ class MemoryBlobs:
 
     def put(self, bucket: str, key: str, data: bytes, *, once: bool = False, at: float | None = None) -> bool:
         """`at` is when it was really written (Unix seconds), for writers that catch up."""
+        if at is None:
+            self.catch_up()
         objects = self._objects(bucket)
         if once and key in objects:
             return False
@@ -53,14 +55,14 @@ class MemoryBlobs:
         return self.put(bucket, key, data, once=True)
 
     def get(self, bucket: str, key: str, *, start: int = 0) -> bytes:
-        self.before_read()
+        self.catch_up()
         stored = self._objects(bucket).get(key)
         if stored is None:
             raise NotFound(f"no object gs://{bucket}/{key}")
         return stored.data[start:]
 
     def list(self, bucket: str, prefix: str) -> Sequence[Object]:
-        self.before_read()
+        self.catch_up()
         found = sorted((key, stored) for key, stored in self._objects(bucket).items() if key.startswith(prefix))
         return [Object(key=k, size=len(s.data), updated=s.updated, generation=s.generation) for k, s in found]
 

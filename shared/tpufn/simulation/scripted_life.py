@@ -47,7 +47,7 @@ class Lives:
         self.runs: dict[tuple[str, int], Run] = {}
         self._agenda: list[tuple[float, int, str, Agent]] = []
         self._numbers = itertools.count()
-        blobs.before_read, blobs.on_put = self.advance, self._went
+        blobs.catch_up, blobs.on_put = self.advance, self._went
 
     def advance(self) -> None:
         """Let everything happen that is due by now."""
@@ -183,8 +183,8 @@ class Lives:
 
     def _follow_sibling(self, agent: Agent, at: float) -> None:
         if agent.stage is Stage.COMMAND:
-            code = agent.script.sibling_code
-            self._end(agent, at, phase=Phase.COMMAND, code=code, signature="sibling-death", tail=SIBLING_TAIL)
+            code, signature = agent.script.sibling_code, agent.script.sibling_signature
+            self._end(agent, at, phase=Phase.COMMAND, code=code, signature=signature, tail=SIBLING_TAIL)
 
     def _end(
         self, agent: Agent, at: float, *, phase: Phase, code: int | None, signature: str = "", tail: str = ""

@@ -38,6 +38,7 @@ class Script:
     mute_at: float = inf  # heartbeats stop, all else goes on
     sibling_death: float = inf  # from another worker's loss or failure to this one's end with `sibling_code`
     sibling_code: int = 134
+    sibling_signature: str = "sibling-death"  # what its output shows of that
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,14 +85,15 @@ class Universe:
         self.trace: deque[str] = deque(maxlen=_TRACE)
         self.after_step: Callable[[], None] = lambda: None
         self.notes: list[Note] = []
-        self.commits = self.crashes = self.stales = 0
+        self.commits = self.crashes = self.stales = self.moments = 0
         self.ticking = True
+        self.alone = False  # one process at a time, as with the embedded engine: the next one takes over its claims
         self.store = store(self.clock, self._committed)
         self.blobs = MemoryBlobs(self.clock, lambda bucket: bucket.removeprefix("data-"))
         self.workers = ScriptedWorkers(self.clock, self.blobs, publish=self._heard, script=script, host=host)
         self.cloud = SimulatedCloud(capacity or Capacity(seed=seed), clock=self.clock, hosts=self.workers)
         self._ids = self._depth = 0
-        self._next_tick = self._next_full = self.start = self.clock.now()
+        self._next_tick = self._next_full = self.began = self.clock.now()
         self.runner = self._new_runner()
         self.declare(fleet)
 
@@ -207,6 +208,8 @@ class Universe:
         self._tell(f"  CRASH at {crash}")
         self.mail.lose_hints()
         self.runner = self._new_runner()
+        if self.alone:
+            self.runner.take_over()
 
     def _tick(self) -> None:
         now, weather = self.clock.now(), self.mail.weather
@@ -228,6 +231,7 @@ class Universe:
         known = [moment for moment in moments if moment is not None]
         assert known, "nothing will ever happen again"
         self.clock.advance_to(min(known))
+        self.moments += 1
         self.cloud.advance()
         self.workers.advance()
 
@@ -261,7 +265,7 @@ class Universe:
         """One line of the trace. An event that did nothing gives way to the next one."""
         if text.startswith(">") and self.trace and self.trace[-1][10] == ">":
             self.trace.pop()
-        self.trace.append(f"{self.clock.now() - self.start:9.2f} {text}")
+        self.trace.append(f"{self.clock.now() - self.began:9.2f} {text}")
 
     def _new_id(self) -> str:
         self._ids += 1

@@ -43,7 +43,7 @@ class Trouble(StrEnum):
     LOSE = "lose"  # the call's answer is lost: before it, it was not applied; after it, it was
     CONTEND = "contend"  # a commit is refused as stale though nobody was faster
     INTERLEAVE = "interleave"  # another event is handled to its end here
-    FREEZE = "freeze"  # this handler stands still for an hour, and wakes again
+    FREEZE = "freeze"  # this handler stands still for long, and wakes again
 
 
 Plan = Callable[[Boundary], Trouble | None]
@@ -58,6 +58,7 @@ class Gate:
 
     def __init__(self, meanwhile: Callable[[float], None]) -> None:
         self.plan: Plan = no_trouble
+        self.standstill = 3600.0  # how long a frozen handler stands still (seconds)
         self.passed = 0
         self._meanwhile = meanwhile
 
@@ -75,7 +76,7 @@ class Gate:
             case Trouble.INTERLEAVE:
                 self._meanwhile(0.0)
             case Trouble.FREEZE:
-                self._meanwhile(3600.0)
+                self._meanwhile(self.standstill)
             case _:
                 return
 

@@ -52,6 +52,7 @@ class Memory:
     ended: dict[str, JobState] = field(default_factory=dict)
     pinned: dict[str, str] = field(default_factory=dict)
     unowned_since: dict[str, float] = field(default_factory=dict)
+    releasing: set[tuple[str, int]] = field(default_factory=set)  # slots with their generations
     judged: set[str] = field(default_factory=set)  # attempts whose end was checked
 
 
@@ -65,7 +66,7 @@ class Invariants:
     def __init__(self, universe: Universe, *, stray_limit: float = float("inf")) -> None:
         self.universe, self.stray_limit = universe, stray_limit
         self.memory = Memory()
-        self._seen = (-1, -1, -1)
+        self._seen = (-1, -1)
 
     def __call__(self) -> None:
         if not self._is_news():
@@ -77,8 +78,7 @@ class Invariants:
             raise Violation("\n".join([*wrong, "", self.universe.story()]))
 
     def _is_news(self) -> bool:
-        universe = self.universe
-        seen = (universe.commits, len(universe.cloud.timeline()), sum(r.ended > 0 for r in universe.workers.runs()))
+        seen = (self.universe.commits, self.universe.moments)
         before, self._seen = self._seen, seen
         return seen != before
 
@@ -202,10 +202,23 @@ def chips(view: View, memory: Memory) -> Iterator[str]:
             yield f"{scope} holds {held[scope]} chips, its limit is {limit}"
 
 
+def releases(view: View, memory: Memory) -> Iterator[str]:
+    """A slot is free again only when its TPU is gone."""
+    there = {r.name for r in view.resources if r.is_visible}
+    for name, generation in memory.releasing:
+        slot = view.slots[name]
+        if slot.state is SlotState.FREE and slot.generation == generation and slot.tpu in there and not slot.adopted:
+            yield f"{name} is free, and {slot.tpu} is still there"
+    memory.releasing = {(s.name, s.generation) for s in view.slots.values() if s.state is SlotState.RELEASING}
+
+
 def hosts(view: View, memory: Memory) -> Iterator[str]:
-    """What really runs: one attempt on a host, one attempt of a job anywhere."""
+    """What really runs: one attempt on a host, one attempt of a job anywhere, and nothing of a closed one."""
     on_host: dict[tuple[str, int], str] = {}
+    closed = {a.id for each in view.attempts.values() for a in each if a.state is AttemptState.CLOSED}
     for tpu, worker, attempt in view.living:
+        if attempt in closed:
+            yield f"{attempt} is closed and lives on worker {worker} of {tpu}"
         other = on_host.setdefault((tpu, worker), attempt)
         if other != attempt:
             yield f"worker {worker} of {tpu} has both {other} and {attempt}"
@@ -226,4 +239,4 @@ def _is_owned(resource: Resource, view: View) -> bool:
 
 
 Rule = Callable[[View, Memory], Iterator[str]]
-_RULES: Sequence[Rule] = (leases, jobs, ends, regions, success, chips, hosts)
+_RULES: Sequence[Rule] = (leases, jobs, ends, regions, success, chips, releases, hosts)

@@ -95,8 +95,10 @@ class Mail:
         self._letters = [entry for entry in self._letters if entry[3].is_durable]
         heapq.heapify(self._letters)
 
-    def __len__(self) -> int:
-        return len(self._letters)
+    @property
+    def durable(self) -> int:
+        """How many letters of people are still on their way."""
+        return sum(entry[3].is_durable for entry in self._letters)
 
     def _put(self, letter: Letter) -> None:
         order = self._rng.random() if self.weather.shuffle else 0.0
