@@ -26,6 +26,7 @@ def cloud(
     home = tmp_path_factory.mktemp("cloud")
     with run_cloud(firestore_emulator, pubsub_emulator, home) as running, pytest.MonkeyPatch.context() as patch:
         patch.setenv("STORAGE_EMULATOR_HOST", running.located)
+        patch.setenv("TPUFN_SCHEDULER_ENDPOINT", running.scheduler)
         yield running
 
 
@@ -40,4 +41,4 @@ def deployment(everything: Deployment) -> Iterator[Deployment]:
     """With every event delivered as it should be, whatever the test before did to them."""
     yield everything
     everything.cloud.eventarc.plan, everything.pushes.plan = calm, calm_pushes
-    everything.ticks.on = True
+    everything.ticks.on, everything.pushes.failing = True, ""

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from .eventarc import Backoff, Eventarc
 from .locations import located
 from .processes import FunctionProcess, Process, until
 from .pushes import Pushes
+from .scheduler import Beat, scheduler
 
 SHARED = wakeups.ROOT / "shared"
 REGIONS = ("us-central1", "us-east5", "europe-west4")
@@ -65,6 +67,8 @@ class Cloud:
     tpu_endpoint: str
     tpus: Door
     workers: Path
+    scheduler: str
+    beats: dict[str, Beat]
 
     @property
     def project(self) -> str:
@@ -76,6 +80,8 @@ def run_cloud(firestore: FirestoreEmulator, pubsub: PubSubEmulator, home: Path) 
     with ExitStack() as stack:
         storage = stack.enter_context(storage_server())
         regional = stack.enter_context(located(storage, REGIONS))
+        beats: dict[str, Beat] = {}
+        clockwork = stack.enter_context(scheduler(beats))
         eventarc = stack.enter_context(Eventarc(firestore, backoff=Backoff(first=0.1, most=2.0, tries=100)))
         port, workers = free_port(), home / "workers"
         own = ["--port", str(port), "--project", firestore.project, "--workers", str(workers), "--speed", "3"]
@@ -84,16 +90,19 @@ def run_cloud(firestore: FirestoreEmulator, pubsub: PubSubEmulator, home: Path) 
         stack.callback(server.stop)
         server.wait_ready(lambda: str(port) in server.tail())
         door = stack.enter_context(Door(f"127.0.0.1:{port}"))
-        yield Cloud(firestore, pubsub, eventarc, storage, regional, f"127.0.0.1:{port}", door, workers)
+        tpus = f"127.0.0.1:{port}"
+        yield Cloud(firestore, pubsub, eventarc, storage, regional, tpus, door, workers, clockwork, beats)
 
 
 class Deployment:
-    """One deployment. Use `running` for one with its functions started."""
+    """One deployment. Use `running` for one with its functions started: all, or the named ones in so many instances
+    each, of which only the first is woken by itself."""
 
-    def __init__(self, cloud: Cloud, home: Path, fleet: str) -> None:
+    def __init__(self, cloud: Cloud, home: Path, fleet: str, functions: Mapping[str, int] | None = None) -> None:
         self.cloud, self.home, self.name = cloud, home, fresh_name()
         cloud.firestore.deployments.append(self.name)
-        self.rows = wakeups.functions()
+        self.instances = functions or dict.fromkeys(wakeups.functions(), 1)
+        self.rows = {name: row for name, row in wakeups.functions().items() if name in self.instances}
         self.file = home / "deployment.yaml"
         self.buckets = {region: f"{self.name}-{region}" for region in REGIONS}
         self.file.write_text(self._head() + fleet)
@@ -132,15 +141,18 @@ class Deployment:
             apply_fleet(self.store, load_deployment(self.file).fleet)
             stack.enter_context(self.ticks)
             self.ticks.on = ticking
+            self.cloud.beats |= {topic_id(self.name, job): self.ticks for job in ("tick", "sweep")}
             yield self
 
     def _start(self, stack: ExitStack) -> None:
         for name, row in self.rows.items():
             env = {**self.environment(), "TPUFN_FUNCTION": name, "THREADS": str(row.concurrency)}
             source = wakeups.ROOT / "functions" / name / "main.py"
-            process = FunctionProcess(name, source, free_port(), env=env, log=self.home / f"{name}.log")
-            self.processes[name] = process
-            stack.callback(process.stop)
+            for instance in range(self.instances[name]):
+                key = f"{name}#{instance}" if instance else name
+                process = FunctionProcess(name, source, free_port(), env=env, log=self.home / f"{key}.log")
+                self.processes[key] = process
+                stack.callback(process.stop)
         for process in self.processes.values():
             stack.callback(process.terminate)  # all at once, before each is waited for
             process.wait_ready(process.answers)
@@ -204,6 +216,10 @@ class Deployment:
     def url(self, function: str) -> str:
         return f"{self.processes[function].url}/"
 
+    def urls(self, function: str) -> list[str]:
+        """Of all its instances."""
+        return [f"{process.url}/" for process in self.processes.values() if process.name == function]
+
     def topic(self, topic: str) -> str:
         return f"projects/{self.cloud.project}/topics/{topic_id(self.name, topic)}"
 
@@ -219,6 +235,7 @@ class Deployment:
     def tpufn(self, *arguments: str, seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
         """A command line in a process of its own."""
         env = {**os.environ, **self.environment(), "STORAGE_EMULATOR_HOST": self.cloud.located}
+        env["TPUFN_SCHEDULER_ENDPOINT"] = self.cloud.scheduler
         env["PYTHONPATH"] = f"{SHARED}{os.pathsep}{wakeups.ROOT / 'cli'}"
         own = ["--home", str(self.home / "person"), "-d", str(self.file)]
         command = [sys.executable, "-m", "tpufn_cli", *own, *arguments]
@@ -286,24 +303,18 @@ class Deployment:
 
     def pulled(self, name: str, *, seconds: float = 1.0) -> list[tuple[dict[str, str], bytes]]:
         """What a pull subscription has: attributes and data of each message, acknowledged."""
-        from google.api_core.exceptions import DeadlineExceeded
-
         found: list[tuple[dict[str, str], bytes]] = []
         deadline = time.monotonic() + seconds
-        with SubscriberClient() as subscriber:
-            while (left := deadline - time.monotonic()) > 0:
-                try:
-                    answer = subscriber.pull(
-                        subscription=self.subscription(name), max_messages=100, timeout=left, retry=None
-                    )
-                except DeadlineExceeded:
-                    break
-                if not answer.received_messages:
-                    continue
-                subscriber.acknowledge(
-                    subscription=self.subscription(name), ack_ids=[m.ack_id for m in answer.received_messages]
-                )
-                found += [(dict(m.message.attributes), m.message.data) for m in answer.received_messages]
+        request = {"subscription": self.subscription(name), "max_messages": 100, "return_immediately": True}
+        with SubscriberClient() as subscriber, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a pull that waits would keep what comes later
+            while time.monotonic() < deadline:
+                held = subscriber.pull(request=request).received_messages
+                if held:
+                    names = [each.ack_id for each in held]
+                    subscriber.acknowledge(subscription=self.subscription(name), ack_ids=names)
+                found += [(dict(each.message.attributes), each.message.data) for each in held]
+                time.sleep(0.05)
         return found
 
 
@@ -311,7 +322,7 @@ class Ticker:
     """Ticks, as long as `on`. Every twentieth lists the cloud in full, as every tenth minute's does."""
 
     def __init__(self, publish: Callable[[dict[str, Any]], object]) -> None:
-        self.on, self._publish = True, publish
+        self.on, self.last, self._publish = True, 0.0, publish
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticks", daemon=True)
 
@@ -328,4 +339,4 @@ class Ticker:
         while not self._stop.wait(TICK):
             if self.on:
                 self._publish(to_body(Tick(full=number % 20 == 0)))
-                number += 1
+                number, self.last = number + 1, time.time()

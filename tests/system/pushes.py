@@ -31,8 +31,8 @@ class Push:
         return dict(json.loads(self.body)["message"])
 
     @property
-    def data(self) -> Any:
-        return json.loads(base64.b64decode(self.message["data"]))
+    def data(self) -> bytes:
+        return base64.b64decode(self.message["data"])
 
 
 Plan = Callable[[Push], Sequence[float]]
@@ -65,11 +65,12 @@ class Chaos:
 
 @dataclass
 class Pushes:
-    """Use as a context manager. `plan` may be changed at any time. `targets`: function -> (host, port)."""
+    """Use as a context manager. `plan` and `failing` may be changed at any time. `targets`: a function's port."""
 
     targets: Mapping[str, int]
     prefix: str
     plan: Plan = calm
+    failing: str = ""  # a topic whose pushes reach nobody
     seen: list[Push] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -91,6 +92,8 @@ class Pushes:
         topic = rest.rpartition("/topics/")[2].removeprefix(self.prefix)
         push = Push(function=function, topic=topic, path=f"/{urllib.parse.unquote(rest)}", body=body)
         self.seen.append(push)
+        if topic == self.failing:
+            return 503
         first, *others = sorted(self.plan(push)) or [-1.0]
         if first < 0:
             return 204

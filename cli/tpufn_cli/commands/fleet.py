@@ -2,7 +2,7 @@
 
 import click
 
-from tpufn_cli.doors import Options, as_json, choosing, command
+from tpufn_cli.doors import Options, as_json, choosing
 
 
 @click.group(name="fleet", epilog="\b\nExample:\n  tpufn fleet apply deployment.yaml")

@@ -2,11 +2,12 @@
 
 Two kinds come in: what a function could not read, as it recorded it (`tpufn.entry`), and what Pub/Sub gave up after
 too many tries, as it was, with the subscription in an attribute. Looking at messages means to lease them; they are
-given back at once.
+given back at once. No pull waits: one that is given up while it waits can take messages with it, for a whole lease.
 """
 
 import base64
 import binascii
+import time
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 _GIVEN_UP = "CloudPubSubDeadLetterSourceSubscription"
 _DELIVERIES = "CloudPubSubDeadLetterSourceDeliveryCount"
-_PATIENCE = 2.0
-"""Seconds in which a pull that finds nothing means that there is nothing more."""
+_PATIENCE, _PAUSE = 1.5, 0.2
+"""Seconds without any message after which there is none, and between two looks."""
 _PAGE = 100
 
 
@@ -41,7 +42,7 @@ class PubSubDeadLetters:
 
     def count(self) -> int:
         try:
-            held = self._pull(_PAGE, timeout=10.0, return_immediately=True)
+            held = self._pull(_PAGE)
             self._give_back(held)
         except CloudUnavailable:
             return -1
@@ -53,8 +54,9 @@ class PubSubDeadLetters:
         return sorted((self._letter(each)[0] for each in held), key=lambda letter: letter.at)
 
     def replay(self, ids: Collection[str]) -> Sequence[DeadLetter]:
+        """All are taken before the first is sent: one that is still not readable comes back at once."""
         done, others = [], []
-        for each in self._held(1000):
+        for each in list(self._held(1000)):
             letter, data = self._letter(each)
             if ids and letter.id not in ids:
                 others.append(each)
@@ -82,22 +84,21 @@ class PubSubDeadLetters:
         return f"projects/{self._project}/subscriptions/{topic_id(self._deployment, 'dead-letters')}"
 
     def _held(self, limit: int) -> Iterator[Any]:
-        """Messages, until a pull finds no more."""
-        found = 0
-        while found < limit and (page := self._pull(min(_PAGE, limit - found), timeout=self._patience)):
+        """Messages, until none has come for a while: a single pull may find nothing though there is something."""
+        found, until = 0, time.monotonic() + self._patience
+        while found < limit and time.monotonic() < until:
+            page = self._pull(min(_PAGE, limit - found))
+            if not page:
+                time.sleep(_PAUSE)
+                continue
             yield from page
-            found += len(page)
+            found, until = found + len(page), time.monotonic() + self._patience
 
-    def _pull(self, limit: int, *, timeout: float, **how: Any) -> list[Any]:
-        from google.api_core.exceptions import DeadlineExceeded
-
-        request = {"subscription": self._subscription, "max_messages": limit, **how}
+    def _pull(self, limit: int) -> list[Any]:
+        request = {"subscription": self._subscription, "max_messages": limit, "return_immediately": True}
         with self._told(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # a glance that does not wait is just what is wanted
-            try:
-                return list(self._client.pull(request=request, timeout=timeout, retry=None).received_messages)
-            except DeadlineExceeded:
-                return []
+            warnings.simplefilter("ignore", DeprecationWarning)  # of not waiting, which is just what is wanted
+            return list(self._client.pull(request=request, timeout=10.0, retry=None).received_messages)
 
     def _give_back(self, held: Sequence[Any]) -> None:
         if held:
@@ -131,14 +132,12 @@ class PubSubDeadLetters:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        from google.api_core.exceptions import DeadlineExceeded, GoogleAPIError, NotFound
+        from google.api_core.exceptions import GoogleAPIError, NotFound
         from google.auth.exceptions import GoogleAuthError
 
         where = f"subscription {topic_id(self._deployment, 'dead-letters')} of project {self._project}"
         try:
             yield
-        except DeadlineExceeded:
-            raise
         except NotFound as error:
             raise CloudUnavailable(f"{where} does not exist; is this deployment installed? `tpufn deploy`") from error
         except (GoogleAPIError, GoogleAuthError) as error:
