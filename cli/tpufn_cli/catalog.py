@@ -42,8 +42,18 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Capacity",
         (
             Entry("slots", "slots:slots", "List the fleet's slots and what they hold."),
+            Entry("race", "slots:race", "Ask for several slots; keep the first that is granted."),
             Entry("status", "status:status", "Show the deployment at a glance."),
             Entry("interrupt", "change:interrupt", "Give a busy TPU up; its job retries."),
+        ),
+    ),
+    (
+        "Console",
+        (
+            Entry("tui", "tui:tui", "Watch and steer everything in a terminal UI."),
+            Entry("tmux", "tmux:tmux", "Keep a tmux window for each usable TPU."),
+            Entry("mcp", "mcp:mcp", "Serve an assistant over MCP, on standard input and output."),
+            Entry("config", "config:config", "Show your own configuration, or start one."),
         ),
     ),
     (

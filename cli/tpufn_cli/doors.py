@@ -118,7 +118,11 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 as_json_lines = click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line.")
 
 
+def epilog(*examples: str) -> str:
+    """The examples that `--help` ends with, as they are written."""
+    return "\n".join(("\b", "Example:", *(f"  {line}" for line in examples)))
+
+
 def command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
-    """`click.command` with examples, which `--help` ends with, as they are written."""
-    epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in examples)))
-    return click.command(name, epilog=epilog)
+    """`click.command` with examples."""
+    return click.command(name, epilog=epilog(*examples))
