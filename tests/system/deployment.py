@@ -101,7 +101,7 @@ class Deployment:
     def __init__(self, cloud: Cloud, home: Path, fleet: str, functions: Mapping[str, int] | None = None) -> None:
         self.cloud, self.home, self.name = cloud, home, fresh_name()
         cloud.firestore.deployments.append(self.name)
-        self.instances = functions or dict.fromkeys(wakeups.functions(), 1)
+        self.instances = dict.fromkeys(wakeups.functions(), 1) if functions is None else functions
         self.rows = {name: row for name, row in wakeups.functions().items() if name in self.instances}
         self.file = home / "deployment.yaml"
         self.buckets = {region: f"{self.name}-{region}" for region in REGIONS}
