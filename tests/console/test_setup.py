@@ -124,8 +124,9 @@ def test_the_tailscale_key_stays_secret(tmp_path: Path) -> None:
     tools.mkdir()
     seen = tmp_path / "seen"
     (tools / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
-    fake = '#!/bin/sh\necho "$@" >> {seen}\nfile=${{2#--auth-key=file:}}\n[ "$1" = up ] && echo "key $(cat $file)"\necho 1\n'
-    (tools / "tailscale").write_text(fake.format(seen=seen))
+    (tools / "tailscale").write_text(
+        f'#!/bin/sh\necho "$@" >> {seen}\n[ "$1" = up ] && echo "key $(cat ${{2#--auth-key=file:}})"\necho 1\n'
+    )
     for tool in tools.iterdir():
         tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
     keys = KeyStore(tmp_path)

@@ -106,9 +106,11 @@ def test_a_dead_server_is_started_again(server: Server) -> None:
 
 def test_without_tmux_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, server: Server) -> None:
     """One sentence, which callers say once."""
-    with monkeypatch.context() as patch, pytest.raises(NotFound) as caught:
+    mirror = server.mirror()
+    with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
-        server.mirror().sync([slot(ONE)])
+        with pytest.raises(NotFound) as caught:
+            mirror.sync([slot(ONE)])
     assert str(caught.value) == NO_TMUX
 
 

@@ -58,4 +58,8 @@ def _show(options: Options, flags: tuple[str, ...], *, as_json: bool) -> None:
     for name, one in found.items():
         made.add_row(name, str(one.value), one.source)
     show(made)
+    if found["ntfy.topic"].value and found["ntfy.server"].value == "https://ntfy.sh":
+        click.echo(
+            "note: whoever guesses the name of an ntfy topic can read it; make it long, or use an own server", err=True
+        )
     click.echo(f"file: {config_path()}" + ("" if config_path().exists() else " (not there)"), err=True)

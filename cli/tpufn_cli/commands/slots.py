@@ -22,7 +22,8 @@ _names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def slots(options: Options, as_json: bool) -> None:
     """List the fleet's slots and what they hold.
 
-    Its commands take some for yourself. A slot that you queue, race or hold is yours: it gets no jobs and is not torn down until you release or delete it.
+    Its commands take some for yourself. A slot that you queue, race or hold is yours: it gets no jobs and is not torn
+    down until you release or delete it.
     """
     context = click.get_current_context()
     context.obj = options

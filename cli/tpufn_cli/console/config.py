@@ -20,6 +20,7 @@ from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet
 
 Value = str | float | bool
+FROM_FLEET = "deployment file"
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _of_fleet(fleet: Fleet | None) -> Entries:
     for key in KEYS if fleet else ():
         value = fleet.settings.get(key.fleet, "") if fleet and key.fleet else ""
         if value not in ("", "false") and value != key.default:
-            yield "deployment file", key.name, value
+            yield FROM_FLEET, key.name, value
 
 
 def _of_file(path: Path, problems: list[str]) -> Entries:

@@ -3,19 +3,26 @@ set-ups of the person's own new TPUs, announcements. Each failure is said once a
 """
 
 import getpass
+import time
 from collections.abc import Callable, Sequence
 
+from tpufn.announce import Announcer, open_announcer
 from tpufn.domain.errors import TpufnError
+from tpufn.domain.fleet import Mode
 from tpufn.domain.slot import SlotState
 from tpufn.domain.views import SlotView
+from tpufn_cli.console.config import FROM_FLEET
 from tpufn_cli.console.site import Site
+
+_NOTES = 200
+_NEWS = 3600.0
 
 
 class Watcher:
     """`look` is called with each fresh slot table, by one thread at a time."""
 
-    def __init__(self, site: Site, *, user: str = "") -> None:
-        self._site, self._user = site, user
+    def __init__(self, site: Site, *, user: str = "", now: Callable[[], float] = time.time) -> None:
+        self._site, self._user, self._now = site, user, now
         self._said: set[str] = set()
         self._stopped = False
 
@@ -23,6 +30,8 @@ class Watcher:
         """What was done, in words."""
         config = self._site.config
         said: list[str] = []
+        if self._topic():
+            said += self._careful(self._announce)
         if config.flag("tmux.sync"):
             said += self._careful(lambda: self._sync(slots))
         if config.flag("setup.auto"):
@@ -32,6 +41,41 @@ class Watcher:
 
     def stop(self) -> None:
         self._stopped = True
+
+    def _topic(self) -> str:
+        """The topic to announce to. In the cloud the deployment's own topic is its functions' affair."""
+        found = self._site.config.resolved["ntfy.topic"]
+        functions = self._site.client.mode is Mode.CLOUD and found.source == FROM_FLEET
+        return "" if functions else str(found.value)
+
+    def _announce(self) -> list[str]:
+        """Announce what happened since the last look, each thing once however many consoles are open. A first run
+        begins with now, and what is older than an hour is not news."""
+        memory, client = self._site.memory, self._site.client
+        before = memory.last_note
+        notes = client.feed(after=before, limit=_NOTES)
+        fresh = [note for note in notes if note.id != before]
+        if fresh:
+            memory.set_last_note(fresh[-1].id)
+        announcer = self._announcer()
+        recent = [note for note in fresh if note.at > self._now() - _NEWS] if before else []
+        failures = [said for note in recent if (said := announcer.tell(note)) and not said.startswith("told: ")]
+        return [line for line in dict.fromkeys(failures) if self._is_new(line)]
+
+    def _is_new(self, text: str) -> bool:
+        """Whether it was not said before."""
+        new = text not in self._said
+        self._said.add(text)
+        return new
+
+    def _announcer(self) -> Announcer:
+        config = self._site.config
+        return open_announcer(
+            self._topic(),
+            config.text("ntfy.server"),
+            preemptions=lambda job: self._site.client.job(job).job.preemptions,
+            claim=self._site.memory.claim_announcement,
+        )
 
     def _sync(self, slots: Sequence[SlotView]) -> list[str]:
         return [f"{name}: opened its tmux window" for name in self._site.mirror.sync(slots)]
@@ -47,8 +91,4 @@ class Watcher:
         try:
             return act()
         except TpufnError as error:
-            text = str(error)
-            if text in self._said:
-                return []
-            self._said.add(text)
-            return [text]
+            return [str(error)] if self._is_new(str(error)) else []
