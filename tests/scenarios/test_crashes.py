@@ -118,9 +118,9 @@ def test_an_engine_that_is_alone_takes_over_at_once(road: str) -> None:
 
 @pytest.mark.parametrize("trouble", [Trouble.LOSE, Trouble.CONTEND, Trouble.INTERLEAVE, Trouble.FREEZE])
 @pytest.mark.parametrize("road", ROADS)
-def test_other_trouble_at_every_fourth_boundary(road: str, trouble: Trouble) -> None:
+def test_other_trouble_at_every_sixth_boundary(road: str, trouble: Trouble) -> None:
     """A lost answer, a contended commit, another handler in between, an hour's standstill."""
-    for number in range(0, boundaries(road), 4):
+    for number in range(0, boundaries(road), 6):
         check_end(struck(road, number, trouble), road)
 
 

@@ -6,6 +6,7 @@ from tpufn.domain.job import JobState
 from tpufn.domain.slot import SlotState
 from tpufn.simulation.capacity import Capacity, Place, Supply
 from tpufn.simulation.scripted_script import Script
+from tpufn.simulation.universe_faults import Boundary
 from tpufn.simulation.universe_mail import Weather
 
 from .scene import V4, V6A, V6B, WIDE, Scene, pool
@@ -107,6 +108,26 @@ def test_late_and_shuffled_events_change_nothing() -> None:
     scene.until_ended(*(f"j{i}" for i in range(4)))
     scene.until_empty()
     assert [scene.outcomes(f"j{i}") for i in range(4)] == [["succeeded"]] * 4
+
+
+def test_two_ticks_at_once_do_the_work_once() -> None:
+    """Before every commit another tick runs to its end; no other event is ever heard."""
+    scene = Scene(pool(*V4, 2), pool(*V6A))
+    scene.mail.hints = False
+
+    def plan(boundary: Boundary) -> None:
+        if (boundary.when, boundary.what) == ("before", "commit") and not scene.struck:
+            scene.struck = True
+            scene.tick()
+            scene.struck = False
+
+    scene.gate.plan = plan
+    for i in range(4):
+        scene.start(f"j{i}")
+    scene.until_ended(*(f"j{i}" for i in range(4)))
+    scene.until_empty()
+    assert [scene.outcomes(f"j{i}") for i in range(4)] == [["succeeded"]] * 4
+    assert set(scene.creates().values()) == {1}
 
 
 def test_the_better_rank_runs_first() -> None:

@@ -37,6 +37,15 @@ def test_sibling_death_is_no_application_failure(code: int, words: str) -> None:
     assert scene.attempt("a", 2).tpu != scene.attempt("a").tpu
 
 
+@pytest.mark.parametrize("words", ["sibling-death", ""])
+def test_the_death_of_an_agent_is_no_application_failure_of_its_siblings(words: str) -> None:
+    """The host answers, and nothing of the attempt lives there: that worker was lost, the others died of it."""
+    sibling = replace(WORK, sibling_death=5.0, sibling_signature=words)
+    scene = play(all=sibling, w2=replace(WORK, dies_at=100))
+    assert scene.outcomes("a") == ["infrastructure", "succeeded"]
+    assert scene.job("a").application_failures == 0
+
+
 def test_siblings_of_a_failed_worker_do_not_hide_it() -> None:
     """Worker 2 fails by itself, the others die of that: the blame is worker 2's."""
     scene = play(all=replace(WORK, sibling_death=5.0), w2=Script(run=100, code=3, reason="out of memory"))

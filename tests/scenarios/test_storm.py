@@ -27,7 +27,7 @@ from tpufn.simulation.universe_faults import Boundary, Trouble
 from tpufn.simulation.universe_invariants import Invariants
 from tpufn.simulation.universe_mail import Weather
 
-SEEDS = range(200)
+SEEDS = range(150)
 STORM = 3600.0
 """For how long it storms, in seconds."""
 DAYS = 86_400.0

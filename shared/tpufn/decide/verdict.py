@@ -28,7 +28,7 @@ class Sight:
     tpu: Tpu | None
     blind: bool = False
     alive: frozenset[int] = frozenset()  # silent workers on which a probe found the attempt alive all the same
-    answering: frozenset[int] = frozenset()  # hosts that answered a probe long enough after the first failure
+    answering: frozenset[int] = frozenset()  # hosts that answered a late probe, and have an end or life to show
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ skypilot-catalog v8 gcp price table at revision 006059e0, divided by chips (USD 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 
@@ -175,6 +176,7 @@ def api_type(name: str) -> str:
     return f"{_ALIASES.get(prefix, prefix)}{dash}{size}"
 
 
+@cache
 def accelerator(type: str) -> Accelerator:
     """The catalogue's entry for an API type. Raises ValueError, whose text names the nearest valid types."""
     match = _TYPE.fullmatch(type)

@@ -10,7 +10,7 @@ class Policy:
     heartbeat: float = 30.0
     missed_heartbeats: int = 3
     grace: float = 30.0  # between TERM and KILL
-    stop_budget: float = 120.0  # for a stop proof by the agents, after which the TPU is deleted
+    stop_budget: float = 300.0  # for a stop proof by the agents (longer than a claim), then the TPU is deleted
     launch_budget: float = 600.0  # from lease to `go`
     boot_budget: float = 600.0  # READY to usable
     provisioning_budget: float = 7200.0  # can last 1-2 h and still succeed
@@ -40,7 +40,7 @@ SANDBOX = Policy(
     heartbeat=0.5,
     missed_heartbeats=6,
     grace=5.0,
-    stop_budget=15.0,
+    stop_budget=25.0,
     launch_budget=60.0,
     boot_budget=30.0,
     provisioning_budget=60.0,

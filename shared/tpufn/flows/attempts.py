@@ -104,11 +104,19 @@ def _probed(ports: Ports, sight: Sight, policy: Policy) -> Sight:
         return sight
     failed = first_failure(sight.report)
     if failed is not None and sight.now >= failed.at + policy.probe_after:
-        return replace(sight, answering=ports.workers.usable(sight.tpu))
+        return replace(sight, answering=ports.workers.usable(sight.tpu) - _dead(ports, sight))
     if silent_workers(sight, policy=policy):
         answers = ports.workers.alive(sight.tpu, sight.attempt.id)
         return replace(sight, alive=frozenset(i for i, alive in answers.items() if alive))
     return sight
+
+
+def _dead(ports: Ports, sight: Sight) -> frozenset[int]:
+    """Workers whose host answers and knows nothing alive of the attempt, though they never told an end: they were lost,
+    and the failure of another one may be the consequence."""
+    assert sight.tpu is not None
+    answers = ports.workers.alive(sight.tpu, sight.attempt.id)
+    return frozenset(i for i, alive in answers.items() if not alive and i not in sight.report.exited)
 
 
 def _ask(ports: Ports, attempt: Attempt) -> tuple[Tpu | None, bool]:

@@ -125,10 +125,23 @@ class Universe:
         if letter is not None:
             self._deliver(letter)
         elif self.ticking and self.clock.now() >= self._next_tick:
-            self._tick()
+            self.tick()
         else:
             self._wait()
         self.after_step()
+
+    def tick(self) -> None:
+        """The scheduler fires, in this weather: now and then not at all, or twice."""
+        now, weather = self.clock.now(), self.mail.weather
+        self._next_tick = now + self.policy.tick
+        if self.rng.random() < weather.skip_tick:
+            return
+        full = now >= self._next_full
+        if full:
+            self._next_full = now + self.policy.idle_sweep
+        for _ in range(2 if self.rng.random() < weather.double_tick else 1):
+            self._tell(f"> tick{' (full)' if full else ''}")
+            self._handle(Tick(full=full))
 
     def run_until(self, condition: Callable[[], bool], *, limit: float = 86_400.0) -> None:
         """Step until the condition holds. Raises AssertionError with the story after `limit` seconds."""
@@ -210,18 +223,6 @@ class Universe:
         self.runner = self._new_runner()
         if self.alone:
             self.runner.take_over()
-
-    def _tick(self) -> None:
-        now, weather = self.clock.now(), self.mail.weather
-        self._next_tick = now + self.policy.tick
-        if self.rng.random() < weather.skip_tick:
-            return
-        full = now >= self._next_full
-        if full:
-            self._next_full = now + self.policy.idle_sweep
-        for _ in range(2 if self.rng.random() < weather.double_tick else 1):
-            self._tell(f"> tick{' (full)' if full else ''}")
-            self._handle(Tick(full=full))
 
     def _wait(self) -> None:
         """Until the next thing that happens anywhere."""
