@@ -156,11 +156,11 @@ def test_a_console_announces_each_thing_once(ntfy: NtfyServer, tmp_path: Path) -
     client = FeedClient(Mode.LAPTOP, {"ntfy_topic": "t", "ntfy_server": ntfy.address})
     client.notes = [note("job.failed", job="old", at=990.0)]
     first, second = watcher(client, tmp_path), watcher(client, tmp_path)
-    assert (first.look(()), second.look(())) == ((), ())
+    assert (first.announce(), second.announce()) == ((), ())
     client.notes.append(Note(event="job.succeeded", subject="job:train-1", job="train-1", at=995.0, id="n2"))
-    first.look(())
-    second.look(())
-    first.look(())
+    first.announce()
+    second.announce()
+    first.announce()
     assert [body["title"] for body, _ in ntfy.got] == ["train-1 succeeded"]
 
 
@@ -169,11 +169,11 @@ def test_a_dead_server_is_said_once(tmp_path: Path) -> None:
     client = FeedClient(Mode.LAPTOP, {"ntfy_topic": "t", "ntfy_server": "http://127.0.0.1:1"})
     client.notes = [note("job.failed", at=990.0)]
     console = watcher(client, tmp_path)
-    console.look(())
+    console.announce()
     client.notes += [Note(event="job.failed", subject="", job=f"j{n}", at=995.0, id=f"n{n}") for n in range(3)]
-    assert len(console.look(())) == 1
+    assert len(console.announce()) == 1
     client.notes.append(Note(event="job.failed", subject="", job="more", at=996.0, id="more"))
-    assert console.look(()) == ()
+    assert console.announce() == ()
 
 
 def test_in_the_cloud_the_functions_announce(ntfy: NtfyServer, tmp_path: Path) -> None:
@@ -181,12 +181,12 @@ def test_in_the_cloud_the_functions_announce(ntfy: NtfyServer, tmp_path: Path) -
     client = FeedClient(Mode.CLOUD, {"ntfy_topic": "t", "ntfy_server": ntfy.address})
     client.notes = [note("job.failed", at=990.0)]
     theirs, mine = watcher(client, tmp_path), watcher(client, tmp_path, TPUFN_NTFY__TOPIC="mine")
-    theirs.look(())
-    mine.look(())
+    theirs.announce()
+    mine.announce()
     client.notes.append(Note(event="job.failed", subject="", job="train-2", at=995.0, id="n2"))
-    theirs.look(())
+    theirs.announce()
     assert ntfy.got == []
-    mine.look(())
+    mine.announce()
     assert [body["topic"] for body, _ in ntfy.got] == ["mine"]
 
 

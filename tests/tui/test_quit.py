@@ -87,6 +87,8 @@ def test_real_keys_in_a_real_terminal(terminal: Terminal) -> None:
     terminal.until(lambda screen: "spot-v6e64-ew4a-1" in screen and "running" in screen)
     terminal.keys("b", "Down", "b", "B")
     terminal.until(lambda screen: screen.count("requesting") >= 2 and "★" in screen)
+    terminal.keys("o")
+    terminal.until(lambda screen: "is requesting: it has no" in screen)
     terminal.keys("2")
     terminal.until(lambda screen: "llama-70b-sft-4" in screen and "loss 1.90" in screen)
     terminal.keys("3")

@@ -2,10 +2,11 @@
 set-ups of the person's own new TPUs, announcements. Each failure is said once and disturbs nothing else.
 """
 
-import getpass
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from tpufn import settings
 from tpufn.announce import Announcer, open_announcer
 from tpufn.domain.errors import TpufnError
 from tpufn.domain.fleet import Mode
@@ -19,25 +20,39 @@ _NEWS = 3600.0
 
 
 class Watcher:
-    """`look` is called with each fresh slot table, by one thread at a time."""
+    """Its duties are called with each fresh slot table, each by one thread at a time."""
 
     def __init__(self, site: Site, *, user: str = "", now: Callable[[], float] = time.time) -> None:
-        self._site, self._user, self._now = site, user, now
+        self._site, self._user, self._now = site, user or settings.load().user, now
         self._said: set[str] = set()
         self._stopped = False
 
-    def look(self, slots: Sequence[SlotView]) -> tuple[str, ...]:
-        """What was done, in words."""
-        config = self._site.config
+    def duties(self, slots: Sequence[SlotView]) -> dict[str, Callable[[], tuple[str, ...]]]:
+        """What may be due, by name: each looks at the configuration first, and tells in words what it did. One that
+        takes long, as a set-up does, must not keep the others from theirs."""
+        return {
+            "announce": self.announce,
+            "mirror": lambda: self.mirror(slots),
+            "set up": lambda: self.set_up(slots),
+        }
+
+    def announce(self) -> tuple[str, ...]:
+        return self._careful(self._announce) if self._topic() else ()
+
+    def mirror(self, slots: Sequence[SlotView]) -> tuple[str, ...]:
+        return self._careful(lambda: self._sync(slots)) if self._site.config.flag("tmux.sync") else ()
+
+    def set_up(self, slots: Sequence[SlotView]) -> tuple[str, ...]:
+        """The person's own new TPUs, one after the other."""
+        if not self._site.config.flag("setup.auto"):
+            return ()
         said: list[str] = []
-        if self._topic():
-            said += self._careful(self._announce)
-        if config.flag("tmux.sync"):
-            said += self._careful(lambda: self._sync(slots))
-        if config.flag("setup.auto"):
-            for slot in self._not_set_up(slots):
-                said += self._careful(lambda slot=slot: [self._site.set_up(slot).words])  # type: ignore[misc]
+        for slot in self._not_set_up(slots):
+            said += self._careful(partial(self._set_up, slot))
         return tuple(said)
+
+    def _set_up(self, slot: SlotView) -> list[str]:
+        return [self._site.set_up(slot).words]
 
     def stop(self) -> None:
         self._stopped = True
@@ -83,12 +98,11 @@ class Watcher:
     def _not_set_up(self, slots: Sequence[SlotView]) -> list[SlotView]:
         """The person's own TPUs that are ready and were never set up, whatever came of it."""
         known = self._site.memory.set_up()
-        user = self._user or getpass.getuser()
-        mine = (s for s in slots if s.hold == user and s.state == SlotState.IDLE and s.tpu and s.tpu not in known)
+        mine = (s for s in slots if s.hold == self._user and s.state == SlotState.IDLE and s.tpu and s.tpu not in known)
         return [slot for slot in mine if not self._stopped]
 
-    def _careful(self, act: Callable[[], list[str]]) -> list[str]:
+    def _careful(self, act: Callable[[], list[str]]) -> tuple[str, ...]:
         try:
-            return act()
+            return tuple(act())
         except TpufnError as error:
-            return [str(error)] if self._is_new(str(error)) else []
+            return (str(error),) if self._is_new(str(error)) else ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tpufn.domain.errors import NotFound
+from tpufn.domain.errors import TpufnError
 from tpufn.domain.job import Job, Priority
 from tpufn.domain.views import SlotView
 from tpufn_cli.console import clipboard
@@ -250,26 +251,27 @@ def _deleted(site: Site, name: str) -> str:
 
 def _ssh_command(site: Site, slot: SlotView) -> tuple[str, str]:
     """(the command, how it was copied; "" where no tool could)."""
-    import shlex
-
     command = shlex.join(site.shell(slot))
     return command, clipboard.copy(command, environment=site.environment, terminal=None)
 
 
 def _facts(site: Site, slot: SlotView) -> dict[str, Any]:
     """What the dialog shows beyond the table: asked of tmux, memory and the feed."""
-    import shlex
-
-    try:
-        ssh = shlex.join(site.shell(slot))
-    except Exception as error:
-        ssh = str(error)
-    window = ""
-    try:
-        if site.mirror.look((slot,)).shown.get(slot.name):
-            window = f"window {slot.name} in session {session_of(slot.zone, site.fleet)}"
-    except NotFound as error:
-        window = str(error)
+    ssh = _or_why(lambda: shlex.join(site.shell(slot)))
+    window = _or_why(lambda: _window(site, slot))
     asked = [n.at for n in site.client.feed(limit=1000) if n.slot == slot.name and n.event == "slot.requesting"]
     created = float(getattr(slot, "requested_at", 0.0) or (asked[-1] if asked and slot.tpu else 0.0))
     return {"ssh": ssh, "window": window, "created": created, "set_up": site.memory.set_up().get(slot.tpu, "")}
+
+
+def _window(site: Site, slot: SlotView) -> str:
+    there = site.mirror.look((slot,)).shown.get(slot.name)
+    return f"window {slot.name} in session {session_of(slot.zone, site.fleet)}" if there else ""
+
+
+def _or_why(ask: Callable[[], str]) -> str:
+    """An answer, or why there is none: one missing fact must not hide the others."""
+    try:
+        return ask()
+    except TpufnError as error:
+        return str(error)

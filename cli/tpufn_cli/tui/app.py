@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, cast
 
+import libtmux  # noqa: F401  # asks standard output for its encoding when imported: before the app replaces that
 from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
@@ -37,7 +38,7 @@ from tpufn_cli.tui.crew import Crew, Done
 from tpufn_cli.tui.theme import CSS, DARK, LIGHT, ink
 from tpufn_cli.tui.views import JobsView, Lines, PoolsView, SlotsView, View, note_line
 
-_ACTIONS, _LOOKS = 8, 10
+_ACTIONS, _LOOKS = 8, 12
 _FEED = 200
 
 
@@ -227,7 +228,8 @@ class ConsoleApp(Actions, App[None]):
         if not self._placed and slots:
             self._placed = True
             self._slots_view.table.choose(self.site.memory.cursor)
-        self.look_at("surroundings", lambda: self._watcher.look(slots), self._came_said)
+        for duty, act in self._watcher.duties(slots).items():
+            self.look_at(duty, act, self._came_said)
 
     def _came_feed(self, notes: tuple[Note, ...]) -> None:
         fresh = [note for note in notes if note.id != self._feed_seen]
