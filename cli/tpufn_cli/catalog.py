@@ -63,6 +63,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry("tick", "ticks:tick", "Compare what is with what should be, now."),
             Entry("pause", "ticks:pause", "Stop the ticks for maintenance."),
             Entry("resume", "ticks:resume", "Start the ticks again."),
+            Entry("package", "package:package", "Write the functions' archives and Terraform's variables."),
             Entry("dead-letters", "dead_letters:dead_letters", "Messages that could not be delivered or read."),
         ),
     ),

@@ -74,4 +74,4 @@ def _runner(name: str) -> Runner:
     from tpufn.bootstrap import cloud
 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    return cloud.runner(settings.deployed(), function=name)
+    return cloud.runner(settings.deployed(), function=name, complain=functools.partial(log, name, "ERROR"))

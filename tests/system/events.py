@@ -33,19 +33,28 @@ class Request:
 
 
 def written(deployment: Deployment, document: str) -> Request:
+    """A change of one of the deployment's documents."""
+    return document_change(f"projects/{deployment.cloud.project}/databases/tpufn-{deployment.name}", document)
+
+
+def document_change(database: str, document: str) -> Request:
     """A document's change. Its body does not matter: nobody reads it."""
-    source = f"//firestore.googleapis.com/projects/{deployment.cloud.project}/databases/tpufn-{deployment.name}"
+    source = f"//firestore.googleapis.com/{database}"
     own = {"ce-id": uuid.uuid4().hex, "ce-source": source, "ce-document": document}
     return Request(headers={**_DOCUMENT, **own, "ce-subject": f"documents/{document}"}, body=b"\x00")
 
 
-def message(deployment: Deployment, topic: str, body: Mapping[str, Any], *, id: str = "") -> Request:
-    """A push."""
-    id = id or uuid.uuid4().hex
-    coded = base64.b64encode(json.dumps(body).encode()).decode()
+def message(deployment: Deployment, topic: str, body: Mapping[str, Any]) -> Request:
+    """A push of one of the deployment's messages."""
+    return push(deployment.topic(topic), body)
+
+
+def push(topic: str, body: Mapping[str, Any]) -> Request:
+    """A push, as a subscription's own body; `topic` is the whole name."""
+    coded, id = base64.b64encode(json.dumps(body).encode()).decode(), uuid.uuid4().hex
     sent = {"message": {"data": coded, "messageId": id, "publishTime": "2026-01-01T00:00:00Z"}, "subscription": "s"}
     headers = {"content-type": "application/json"}
-    return Request(path=f"/{deployment.topic(topic)}", headers=headers, body=json.dumps(sent).encode())
+    return Request(path=f"/{topic}", headers=headers, body=json.dumps(sent).encode())
 
 
 def post(url: str, request: Request) -> int:

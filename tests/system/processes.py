@@ -49,10 +49,12 @@ class Process:
 class FunctionProcess(Process):
     """A function on functions-framework and gunicorn, as the buildpack starts it."""
 
-    def __init__(self, name: str, source: Path, port: int, *, env: Mapping[str, str], log: Path) -> None:
-        self.port = port
+    def __init__(
+        self, name: str, source: Path, port: int, *, env: Mapping[str, str], log: Path, python: str = sys.executable
+    ) -> None:
+        self.port, self.source = port, str(source)
         own = ["--target", name, "--source", str(source), "--host", "127.0.0.1", "--port", str(port)]
-        super().__init__(name, [sys.executable, "-c", _DOOR, *own], env=env, log=log)
+        super().__init__(name, [python, "-c", _DOOR, *own], env=env, log=log)
 
     @property
     def url(self) -> str:

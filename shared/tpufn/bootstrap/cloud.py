@@ -5,7 +5,7 @@ Each port is made when it is first used: a function pays only for what it touche
 
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tpufn import __version__
 from tpufn.adapters.firestore import FirestoreStore
 from tpufn.adapters.pubsub import PubSubBus, topic_id
 from tpufn.declare import stamp_functions
+from tpufn.domain.errors import CloudUnavailable
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX, Policy
 from tpufn.flows.effects import PERFORMERS
@@ -96,14 +97,21 @@ def _local_workers(settings: Deployed, home: Path) -> Workers:
     return LocalWorkers(home, home, source=source, settings=told)
 
 
-def runner(settings: Deployed, *, function: str = "") -> Runner:
-    """The one loop over the cloud's ports. `autoscale` says for all functions of which version they are."""
+def runner(settings: Deployed, *, function: str, complain: Callable[[str], None]) -> Runner:
+    """The one loop over the cloud's ports. `autoscale` says for all functions of which version they are.
+
+    A feed that cannot be reached is told to `complain` and stops nothing: effects that are claimed want to be
+    performed, and what happened is in the history anyway.
+    """
     ports = CloudPorts(settings)
     if function == "autoscale":
         stamp_functions(ports.store, __version__)
 
     def announce(notes: Sequence[Note]) -> None:
-        ports.bus.publish_all("notices", [msgspec.to_builtins(note) for note in notes])
+        try:
+            ports.bus.publish_all("notices", [msgspec.to_builtins(note) for note in notes])
+        except CloudUnavailable as error:
+            complain(f"{len(notes)} notices are lost: {error}")
 
     return Runner(
         ports,

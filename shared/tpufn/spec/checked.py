@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from tpufn.spec.problems import MAX_PROBLEMS, Faults, Loc, Report, did_you_mean
+from tpufn.spec.scalar import Scalar
 from tpufn.spec.scalars import kind_of
-from tpufn.spec.yaml_tree import Scalar
 
 
 class Keys(BaseModel):

@@ -40,6 +40,9 @@ from tpufn.spec.job_values import (
 )
 from tpufn.spec.problems import Loc, raise_faults
 
+MAX_JOBS = 500
+"""In one file, and in one message."""
+
 
 class CacheKeys(Keys):
     """A directory that survives on a worker from one job to the next."""

@@ -9,13 +9,11 @@ from typing import Any
 from tpufn.domain.fleet import Fleet
 from tpufn.spec.checked import Keys, check
 from tpufn.spec.fitting import misfits, unlikely
-from tpufn.spec.job_model import JobFile, secret_clashes
+from tpufn.spec.job_model import MAX_JOBS, JobFile, secret_clashes
 from tpufn.spec.literals import several_regions
 from tpufn.spec.problems import Loc, Report, did_you_mean
 from tpufn.spec.scalars import kind_of
 from tpufn.spec.yaml_source import Source, load
-
-MAX_JOBS = 500
 
 
 @dataclass(frozen=True)

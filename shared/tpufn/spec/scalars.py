@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tpufn.domain.accelerators import FAMILIES, region_of
 from tpufn.domain.job import Priority
 from tpufn.spec.problems import did_you_mean, shown
-from tpufn.spec.yaml_tree import Scalar
+from tpufn.spec.scalar import Scalar
 
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")

@@ -18,9 +18,8 @@ from tpufn.domain.job import Bundle, JobSpec
 from tpufn.spec.checked import Keys, check
 from tpufn.spec.fields import BucketUri, Count, JobId, Region, Text
 from tpufn.spec.fitting import misfits
-from tpufn.spec.job_model import JobFile, JobKeys, secret_clashes
+from tpufn.spec.job_model import MAX_JOBS, JobFile, JobKeys, secret_clashes
 from tpufn.spec.job_values import bundle_source
-from tpufn.spec.jobs import MAX_JOBS
 from tpufn.spec.literals import literal_faults
 from tpufn.spec.problems import Loc, Report, raise_faults
 from tpufn.spec.scalars import slugified, text

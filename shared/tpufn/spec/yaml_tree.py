@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from tpufn.spec.problems import Loc, Report, shown
+from tpufn.spec.scalar import Scalar
 
 MAX_DEPTH = 50
 MAX_VALUES = 100_000
@@ -16,17 +17,6 @@ _KINDS = {"int": "a number", "float": "a number", "bool": "a boolean", "null": "
 _KNOWN = frozenset(_TAG + name for name in (*_KINDS, "str", "seq", "map", "value", "merge"))
 _OTHER_NUMBERS = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?\.[0-9]+([eE][-+]?[0-9]+)?|0o[0-7]+")
 """What YAML 1.2 takes for numbers; PyYAML follows 1.1 and reads some of them (`1e3`, `0o17`, `08`) as text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A scalar that YAML takes for something other than text. `text` is what stands in the file."""
-
-    text: str
-    kind: str  # "a number", "a boolean", "null" or "a date"
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass
