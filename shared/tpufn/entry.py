@@ -34,11 +34,18 @@ def serve(name: str, cloud_event: "CloudEvent") -> None:
     if not cares(function, event):
         return
     try:
-        reason = runner.handle(function, event)
+        reason = _tell(runner, event) if name == "notify" else runner.handle(function, event)
     except Exception as error:
         log(name, "ERROR", f"{type(error).__name__}: {error}", **about(event))
         raise
     log(name, "INFO", reason, **about(event))
+
+
+def _tell(runner: Runner, event: Event) -> str:
+    """`notify` decides nothing about jobs: it tells people, where the deployment names an ntfy topic."""
+    from tpufn.announce import notify
+
+    return notify(runner.ports.store, event)
 
 
 def log(function: str, severity: str, message: str, **more: str) -> None:

@@ -1,4 +1,4 @@
-"""`notify`: tells people what happened. Nobody has asked to be told yet: the topic itself is the feed for others."""
+"""`notify` in the table of functions. It changes nothing: telling people is `tpufn.announce`, called at the door."""
 
 from tpufn.decide.decision import NOTHING, Decision
 from tpufn.domain.events import Event
