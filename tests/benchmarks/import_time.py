@@ -2,8 +2,9 @@
 
     python tests/benchmarks/import_time.py --runs 7
 
-Prints one JSON line: for each function `ms` (CPU time, the median of so many fresh processes), `floor` (functions-framework and
-the Google clients that it uses, nothing of ours) and `over`, the difference, which is to stay under 100 ms.
+Prints one JSON line: for each function `ms` (CPU time, the median of so many fresh processes), `floor`
+(functions-framework and the Google clients that it uses, nothing of ours) and `over`, the difference, which is to stay
+under 100 ms.
 """
 
 import argparse
