@@ -50,7 +50,8 @@ def _tell(runner: Runner, event: Event) -> str:
 
 def log(function: str, severity: str, message: str, **more: str) -> None:
     """One line of structured log, as Cloud Logging reads it from standard output."""
-    print(json.dumps({"severity": severity, "message": message, "function": function, **more}), flush=True)
+    line = json.dumps({"severity": severity, "message": message, "function": function, **more})
+    sys.stdout.write(line + "\n")  # at once: handlers are threads, and two lines must not mix
 
 
 def about(event: Event) -> dict[str, str]:

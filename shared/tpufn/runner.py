@@ -78,13 +78,15 @@ class Runner:
         raise Stale(f"{function.name}: {TRIES} decisions in a row were stale")
 
     def perform(self, function: Function, entity: str) -> bool:
-        """Take over an open effect of this function whose claim has ended, if there is one, and perform it."""
+        """Take over an open effect of this function whose claim has ended, if there is one, and perform it. What was
+        queued behind it is wanted instead: a launch that nobody finished is not done before the stop."""
         with self.ports.store.cut() as cut:
             row, now = cut.row(entity), cut.now
         if row is None or row.effect.kind not in function.owns or row.claim_until > now or row.due_at > now:
             return False
         token = self._new_id()
-        claimed = replace(row, claimed_by=token, claim_until=now + self.policy.effect_claim)
+        newest, until = row.queued or row.effect, now + self.policy.effect_claim
+        claimed = replace(row, effect=newest, queued=None, claimed_by=token, claim_until=until)
         if not self._apply(Step(writes=(claimed,)), id=token, now=now):
             return False
         self._perform(entity, token)

@@ -137,10 +137,10 @@ def launch_order(attempt: Attempt, spec: JobSpec, fleet: Fleet, policy: Policy) 
 
 
 def go(ports: Ports, effect: Effect, policy: Policy) -> Result:
-    """The object that lets the command start, written once."""
+    """The object that lets the command start, written once; not after a verdict."""
     with ports.store.cut() as cut:
         attempt = cut.attempt(effect.name)
-    if attempt is not None:
+    if attempt is not None and attempt.outcome is None:
         ports.blobs.put(attempt.bucket, f"{attempt.prefix}/go", b"{}", once=True)
     return Reached(missing={})
 
