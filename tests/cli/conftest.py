@@ -360,6 +360,12 @@ class Ran:
     err: str
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have set a width; a pipe has none."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def client() -> FakeClient:
     return FakeClient()
