@@ -1,14 +1,17 @@
 """Store reads and writes per kind of event, with a short and with a long queue. Prints one JSON line last.
 
     python tests/benchmarks/event_cost.py --pending 100000
+    python tests/benchmarks/event_cost.py --store firestore --pending 5000
 
 A read is a document returned, and at least one a query; a write is a document written or deleted. The figures must not
-depend on how many jobs are pending.
+depend on how many jobs are pending. With `--store firestore` they are what Firestore's emulator is asked for, as
+production would charge it; its milliseconds say nothing, because it has no indexes and looks at every job.
 """
 
 import argparse
 import itertools
 import json
+import os
 import sys
 import tempfile
 import time
@@ -18,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "shared"))
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "shared"), str(ROOT)]
 
 from tpufn.adapters.local_bus import LocalBus
 from tpufn.adapters.sqlite import SqliteStore
@@ -27,13 +31,13 @@ from tpufn.domain.cloud import ownership_labels
 from tpufn.domain.events import Command, Event, Submission, Tick, WorkerEvent, Written
 from tpufn.domain.fleet import Fleet, Pool, pool_id
 from tpufn.domain.job import Job, JobSpec, Priority, rank
-from tpufn.domain.policy import SANDBOX
+from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotEvent, SlotState, Worker, cloud_name
 from tpufn.flows.effects import PERFORMERS
 from tpufn.flows.registry import woken_by
 from tpufn.ports import Commit, Ports
 from tpufn.runner import Runner
-from tpufn.simulation.clock import VirtualClock
+from tpufn.simulation.clock import VirtualClock, WallClock
 
 ZONES = ("us-east5-a", "us-east5-b", "us-east1-d", "europe-west4-a")
 REGIONS = ("us-east5", "us-east1", "europe-west4")
@@ -42,7 +46,7 @@ REGIONS = ("us-east5", "us-east1", "europe-west4")
 class CountingStore:
     """A store that counts what goes through it."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Any) -> None:
         self._store, self.reads, self.writes = store, 0, 0
 
     @contextmanager
@@ -73,6 +77,33 @@ class CountingCut:
             return answer
 
         return call
+
+
+class CountingFirestore:
+    """Counts documents and queries at the database: a cut asks for more than its caller does."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.reads, self.writes = store, 0, 0
+        database = store._database
+        database.get, database.query = self._counted(database.get), self._counted(database.query)
+
+    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = method(*args, **kwargs)
+            self.reads += max(1, len(found))
+            return found
+
+        return call
+
+    def cut(self) -> Any:
+        return self._store.cut()
+
+    def commit(self, commit: Commit) -> None:
+        self.writes += len(commit.writes) + len(commit.deletes) + len(commit.notes)
+        self._store.commit(commit)
+
+    def applied(self, commit: Commit) -> bool:
+        return bool(self._store.applied(commit))
 
 
 class QuietCloud:
@@ -121,13 +152,13 @@ def fleet() -> Fleet:
     return Fleet(name="cost", pools=pools, nonce="n", revision=1)
 
 
-def fill(store: SqliteStore, pending: int, now: float) -> None:
+def fill(store: Any, pending: int, now: float, *, size: int = 5000) -> None:
     """The fleet, its slots (one idle, one free, the others asked for) and the queue."""
     declared = fleet()
     slots = [_slot(name, pool, i, now) for i, (name, pool) in enumerate(declared.slots())]
     store.commit(Commit(id="fleet", writes=(declared, *slots)))
     numbers = iter(range(pending))
-    while chunk := list(itertools.islice(numbers, 5000)):
+    while chunk := list(itertools.islice(numbers, size)):
         jobs = [job(f"queued-{n:06d}", now + n / 1000) for n in chunk]
         store.commit(Commit(id=f"jobs-{chunk[0]}", writes=(*jobs, *(JobSpec(id=j.id, command="true") for j in jobs))))
 
@@ -182,13 +213,38 @@ def body(name: str) -> dict[str, Any]:
     }
 
 
-def measure(pending: int) -> dict[str, dict[str, float]]:
-    """kind of event -> reads, writes, milliseconds."""
+@contextmanager
+def sqlite(pending: int) -> Iterator[tuple[Any, Any, Any]]:
+    """A filled store, its counter, and its clock."""
     clock = VirtualClock()
     with tempfile.TemporaryDirectory() as directory:
         store = SqliteStore(Path(directory) / "state.sqlite", clock)
         fill(store, pending, clock.now())
-        counter = CountingStore(store)
+        yield store, CountingStore(store), clock
+        store.close()
+
+
+@contextmanager
+def firestore(pending: int) -> Iterator[tuple[Any, Any, Any]]:
+    """The same in a fresh database of a fresh emulator."""
+    from tests.emulators import run_firestore
+
+    from tpufn.adapters.firestore import FirestoreStore
+
+    with run_firestore() as emulator:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = emulator.host
+        store = FirestoreStore(emulator.project, "cost", timeout=60.0)
+        fill(store, pending, time.time(), size=200)
+        yield store, CountingFirestore(store), WallClock()
+        store.close()
+
+
+STORES: Mapping[str, Callable[[int], Any]] = {"sqlite": sqlite, "firestore": firestore}
+
+
+def measure(kind: str, pending: int) -> dict[str, dict[str, float]]:
+    """kind of event -> reads, writes, milliseconds."""
+    with STORES[kind](pending) as (store, counter, clock), tempfile.TemporaryDirectory() as directory:
         with store.cut() as cut:
             cloud = QuietCloud(observed(cut.slots()))
         bus = LocalBus(Path(directory) / "bus.sqlite", clock)
@@ -203,17 +259,15 @@ def measure(pending: int) -> dict[str, dict[str, float]]:
         ids = itertools.count()
         runner = Runner(
             ports,
-            policy=SANDBOX,
+            policy=Policy(),
             performers=dict(PERFORMERS),
             new_id=lambda: f"commit-{next(ids)}",
             jitter=lambda attempt: 0.0,
         )
-        result = {kind: one(runner, counter, make(store)) for kind, make in EVENTS.items()}
-        store.close()
-    return result
+        return {kind: one(runner, counter, make(store)) for kind, make in EVENTS.items()}
 
 
-def one(runner: Runner, counter: CountingStore, event: Event) -> dict[str, float]:
+def one(runner: Runner, counter: Any, event: Event) -> dict[str, float]:
     before = (counter.reads, counter.writes, time.perf_counter())
     for function in woken_by(event):
         runner.handle(function, event)
@@ -222,12 +276,12 @@ def one(runner: Runner, counter: CountingStore, event: Event) -> dict[str, float
     return {"reads": reads, "writes": writes, "ms": round(seconds * 1000, 1)}
 
 
-def running(store: SqliteStore) -> str:
+def running(store: Any) -> str:
     with store.cut() as cut:
         return next(s.lease.attempt for s in cut.slots() if s.lease)
 
 
-def freed(store: SqliteStore) -> str:
+def freed(store: Any) -> str:
     """A slot whose TPU has just gone."""
     with store.cut() as cut:
         slot = cut.slots()[-1]
@@ -235,7 +289,7 @@ def freed(store: SqliteStore) -> str:
     return slot.name
 
 
-EVENTS: Mapping[str, Callable[[SqliteStore], Event]] = {
+EVENTS: Mapping[str, Callable[[Any], Event]] = {
     "submission": lambda store: Submission(id="new", body=body("new")),
     "job pending": lambda store: Written(kind="job", id="new"),
     "slot free": lambda store: Written(kind="slot", id=freed(store)),
@@ -249,14 +303,15 @@ EVENTS: Mapping[str, Callable[[SqliteStore], Event]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", choices=sorted(STORES), default="sqlite")
     parser.add_argument("--pending", type=int, default=100_000)
     args = parser.parse_args()
-    short, long = measure(100), measure(args.pending)
+    short, long = measure(args.store, 100), measure(args.store, args.pending)
     for kind, figures in long.items():
         print(f"{kind:16} {figures}   with 100: {short[kind]}", file=sys.stderr)
     plain = {kind: {k: v for k, v in f.items() if k != "ms"} for kind, f in long.items()}
     flat = all(plain[k] == {n: v for n, v in f.items() if n != "ms"} for k, f in short.items())
-    print(json.dumps({"pending": args.pending, "store": "sqlite", "events": long, "flat": flat}))
+    print(json.dumps({"pending": args.pending, "store": args.store, "events": long, "flat": flat}))
 
 
 if __name__ == "__main__":
