@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def serve(name: str, cloud_event: "CloudEvent") -> None:
     """Handle one CloudEvent with the function of that name."""
-    from tpufn.flows.registry import FUNCTIONS, cares
+    from tpufn.flows import registry
 
     runner = _runner(name)
     try:
@@ -30,11 +30,10 @@ def serve(name: str, cloud_event: "CloudEvent") -> None:
     except InputError as error:
         _bury(runner, name, cloud_event, str(error))
         return
-    function = FUNCTIONS[name]
-    if not cares(function, event):
+    if not registry.cares(name, event):
         return
     try:
-        reason = _tell(runner, event) if name == "notify" else runner.handle(function, event)
+        reason = _tell(runner, event) if name == "notify" else runner.handle(registry.function(name), event)
     except Exception as error:
         log(name, "ERROR", f"{type(error).__name__}: {error}", **about(event))
         raise

@@ -164,3 +164,14 @@ def test_a_broken_installation_says_so() -> None:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "shared")}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_imports_nothing_heavy_before_its_first_event(function: str) -> None:
+    """A cold start waits for main.py. What costs most comes with the first event, as far as that needs it."""
+    code = "import sys, main; print(sorted(set(sys.modules)))"
+    path = os.pathsep.join([str(ROOT / "shared"), str(ROOT / "functions" / function)])
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    heavy = {"grpc", "google.auth", "paramiko", "pydantic", "yaml", "tpufn.bootstrap", "tpufn.simulation"}
+    assert not heavy & set(ast.literal_eval(done.stdout))

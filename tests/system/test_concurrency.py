@@ -23,7 +23,7 @@ from tpufn.domain.job import Job, JobSpec, JobState, Priority, rank
 from tpufn.domain.policy import SANDBOX
 from tpufn.domain.slot import Slot, SlotEvent, SlotState, Worker, cloud_name
 from tpufn.flows.effects import PERFORMERS
-from tpufn.flows.registry import FUNCTIONS
+from tpufn.flows.registry import function
 from tpufn.ports import Commit, Ports
 from tpufn.runner import Runner
 from tpufn.simulation.clock import WallClock
@@ -214,4 +214,4 @@ def runner(deployment: Deployment, cloud: Any, home: Path) -> Runner:
 
 
 def handled(runner: Runner, event: Event) -> str:
-    return runner.handle(FUNCTIONS["capacity_race"], event)
+    return runner.handle(function("capacity_race"), event)

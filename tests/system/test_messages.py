@@ -17,10 +17,9 @@ from tpufn.cloud_client import LARGEST
 from tpufn.decide.submit import rejected_id
 from tpufn.declare import apply_fleet, version_advice
 from tpufn.domain.errors import Conflict, InputError
-from tpufn.domain.events import Submission
 from tpufn.domain.job import JobState
 from tpufn.domain.views import Receipt
-from tpufn.spec.submission import make_id
+from tpufn.spec.submission import digest, make_id
 
 from .deployment import Deployment
 from .events import Request, post, written
@@ -79,18 +78,18 @@ def test_the_same_submission_twice_is_one_job_and_another_body_a_conflict(deploy
     deployment.until(lambda: deployment.job("twice"))
     other = {**body, "jobs": [job(deployment, id="twice", tpu="v6e-64", command="false")]}
     publish(deployment, "submissions", json.dumps(other).encode())
-    refused = rejected_id(Submission(id="twice", body={}))
+    refused = rejected_id("twice", digest(other))
     deployment.until(lambda: deployment.job(refused))
     assert "twice is taken by another job" in deployment.job(refused).cause
     assert client.job("twice").spec.command == "true"
     assert [note.event for note in deployment.history("twice")].count("job.submitted") == 1
     with pytest.raises(Conflict, match="taken by another job"):
-        client.wait_accepted(_receipt("twice"))
+        client.wait_accepted(_receipt("twice", other))
     client.cancel(["twice"])
 
 
-def _receipt(submission: str) -> Receipt:
-    return Receipt(submission=submission, jobs=(submission,))
+def _receipt(submission: str, body: dict[str, Any]) -> Receipt:
+    return Receipt(submission=submission, digest=digest(body), jobs=(submission,))
 
 
 def test_a_bad_submission_is_a_rejected_job(deployment: Deployment) -> None:
@@ -98,7 +97,7 @@ def test_a_bad_submission_is_a_rejected_job(deployment: Deployment) -> None:
     body = {"v": 1, "submission_id": "bad", "jobs": [job(deployment, tpu="v6e-5"), job(deployment, command="")]}
     publish(deployment, "submissions", json.dumps(body).encode())
     with pytest.raises(InputError, match="v6e-5"):
-        deployment.client().wait_accepted(_receipt("bad"))
+        deployment.client().wait_accepted(_receipt("bad", body))
     [rejected] = [j for j in deployment.client().jobs(states=["rejected"]) if j.submission == "bad"]
     assert "jobs[1].command" in rejected.cause
 
@@ -115,11 +114,10 @@ def test_a_large_submission_is_an_object_that_the_message_names(deployment: Depl
     [message] = [json.loads(data) for data in sent if b'"specs"' in data]
     assert max(map(len, sent)) < LARGEST
     assert message["specs"].startswith(f"gs://{deployment.own_bucket}/submissions/")
-    publish(
-        deployment, "submissions", json.dumps({**message, "submission_id": "lost", "specs": "gs://no/thing"}).encode()
-    )
+    lost = {**message, "submission_id": "lost", "specs": "gs://no/thing"}
+    publish(deployment, "submissions", json.dumps(lost).encode())
     with pytest.raises(InputError, match="there is no gs://no/thing"):
-        client.wait_accepted(_receipt("lost"))
+        client.wait_accepted(_receipt("lost", lost))
     publish(deployment, "commands", json.dumps({"verb": "cancel", "target": "large-1", "by": "a script"}).encode())
     client.cancel(["large-2"])
     deployment.until_ended("large-1", "large-2")

@@ -15,12 +15,13 @@ from tpufn import __version__
 from tpufn.adapters.firestore import FirestoreStore
 from tpufn.adapters.pubsub import PubSubBus, topic_id
 from tpufn.declare import stamp_functions
+from tpufn.domain.effects import Kind
 from tpufn.domain.errors import CloudUnavailable
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX, Policy
-from tpufn.flows.effects import PERFORMERS
+from tpufn.flows import registry
 from tpufn.ports import Blobs, Clock, NoSite, Ports, Site, Store, TpuCloud, Workers
-from tpufn.runner import Runner
+from tpufn.runner import Performer, Runner
 from tpufn.settings import Deployed
 from tpufn.simulation.clock import WallClock
 
@@ -97,6 +98,16 @@ def _local_workers(settings: Deployed, home: Path) -> Workers:
     return LocalWorkers(home, home, source=source, settings=told)
 
 
+def performers(function: str) -> dict[Kind, Performer]:
+    """Those of the effects that the function owns: most own none, and need nothing of what performing takes."""
+    owned = registry.function(function).owns
+    if not owned:
+        return {}
+    from tpufn.flows.effects import PERFORMERS
+
+    return {kind: performer for kind, performer in PERFORMERS.items() if kind in owned}
+
+
 def runner(settings: Deployed, *, function: str, complain: Callable[[str], None]) -> Runner:
     """The one loop over the cloud's ports. `autoscale` says for all functions of which version they are.
 
@@ -116,7 +127,7 @@ def runner(settings: Deployed, *, function: str, complain: Callable[[str], None]
     return Runner(
         ports,
         policy=SANDBOX if settings.policy == "sandbox" else Policy(),
-        performers=dict(PERFORMERS),
+        performers=performers(function),
         new_id=lambda: uuid.uuid4().hex,
         jitter=lambda attempt: random.uniform(0.0, 0.05 * 2**attempt),
         announce=announce,
