@@ -33,7 +33,7 @@ _STARTS = 3
 
 @dataclass(frozen=True)
 class FirestoreEmulator:
-    """`host` as in FIRESTORE_EMULATOR_HOST; it calls triggers at 127.0.0.1:`triggers_port`."""
+    """`host` as in FIRESTORE_EMULATOR_HOST; it calls triggers at 127.0.0.1:`triggers_port`, which is kept for us."""
 
     host: str
     triggers_port: int
@@ -81,13 +81,12 @@ def fresh_name() -> str:
 @contextmanager
 def run_firestore() -> Iterator[FirestoreEmulator]:
     jar = _found("cloud-firestore-emulator/cloud-firestore-emulator.jar")
-    triggers = free_port()
 
     def command(port: int) -> list[str]:
         own = ["--host=127.0.0.1", f"--port={port}", f"--websocket_port={free_port()}", f"--project_id={PROJECT}"]
         return [*_JVM, "-cp", str(jar), _FIRESTORE, *own, f"--functions_emulator=127.0.0.1:{triggers}"]
 
-    with _running("Firestore", command) as host:
+    with kept_port() as triggers, _running("Firestore", command) as host:
         yield FirestoreEmulator(host=host, triggers_port=triggers)
 
 
@@ -96,6 +95,15 @@ def run_pubsub() -> Iterator[PubSubEmulator]:
     jar = _found("pubsub-emulator/lib/cloud-pubsub-emulator-*-all.jar")
     with _running("Pub/Sub", lambda port: [*_JVM, "-jar", str(jar), "--host=127.0.0.1", f"--port={port}"]) as host:
         yield PubSubEmulator(host=host)
+
+
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """A port that nobody else gets: bound all the time, for servers of ours that set SO_REUSEPORT to listen at."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        keeper.bind(("127.0.0.1", 0))
+        yield int(keeper.getsockname()[1])
 
 
 def free_port() -> int:

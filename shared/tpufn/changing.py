@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from tpufn.decide.submit import is_of, taken
 from tpufn.domain.errors import Conflict, InputError, NotFound
 from tpufn.domain.events import Command, Submission
 from tpufn.domain.fleet import Fleet
@@ -68,7 +69,7 @@ class Changing(Reading):
     ) -> Receipt:
         from tpufn.spec.jobs import load_jobs
         from tpufn.spec.regions import resolve_file
-        from tpufn.spec.submission import write_submission
+        from tpufn.spec.submission import digest, write_submission
 
         tell = progress or (lambda note: None)
         fleet = self.fleet()
@@ -86,8 +87,18 @@ class Changing(Reading):
         body = write_submission(
             loaded.jobs, buckets=resolved.buckets, bundles=bundles, submission_id=submission_id, job_id=job_id
         )
+        receipt = Receipt(submission=submission_id, digest=digest(body), jobs=tuple(job["id"] for job in body["jobs"]))
+        self._refuse_taken(receipt)
         self._publish("submissions", to_body(Submission(id=submission_id, body=body)))
-        return Receipt(submission=submission_id, jobs=tuple(job["id"] for job in body["jobs"]))
+        return receipt
+
+    def _refuse_taken(self, receipt: Receipt) -> None:
+        """What can be seen here already, before anything is sent; who comes first in between, `submit` decides."""
+        with self._store.cut() as cut:
+            there = [job for id in receipt.jobs if (job := cut.job(id)) is not None]
+        others = [job.id for job in there if not is_of(job, receipt.submission, receipt.digest)]
+        if others:
+            raise Conflict(taken(others))
 
     def _bundles(
         self, wanted: list[tuple[str, Mapping[str, str]]], base: Path, tell: Callable[[Note], None]
@@ -146,8 +157,7 @@ class Changing(Reading):
             raise Conflict(f"{id} is {job.state}: only a failed or cancelled job can be tried again")
         fresh = f"{id}-retry-{job.retries + 1}"
         self._command("retry", id, **{"as": fresh})
-        if self._is_served():
-            self.wait_accepted(Receipt(submission=fresh, jobs=(fresh,)))
+        self._until(id, lambda j: j.retries > job.retries)
         return fresh
 
     def interrupt(self, slot: str) -> str:

@@ -28,7 +28,10 @@ _POLL = 0.01
 
 
 class EmbeddedEngine:
-    """Starts threads that handle events until it is stopped. `advance` lets the simulated cloud move."""
+    """Starts threads that handle events until it is stopped.
+
+    `advance` lets the simulated cloud move. When nothing is left to do, `pace` may move the clock, and says if it did.
+    """
 
     def __init__(
         self,
@@ -41,10 +44,11 @@ class EmbeddedEngine:
         log: Path,
         threads: int = 1,
         advance: Callable[[], None] = lambda: None,
+        pace: Callable[[], bool] = lambda: False,
     ) -> None:
         self.runner, self.bus = runner, bus
         self._clock, self._lock, self._mailbox, self._log = clock, lock, mailbox, log
-        self._advance = advance
+        self._advance, self._pace = advance, pace
         self._written: dict[Written, None] = {}  # in order, each once
         self._listeners: list[Callable[[Note], None]] = []
         self._wake = threading.Condition()
@@ -102,7 +106,7 @@ class EmbeddedEngine:
                         self._wake.wait(_POLL)
 
     def step(self) -> bool:
-        """Handle one event. False when there was none."""
+        """Handle one event. False when there was none and the time is the same."""
         self._advance()
         if (written := self._next_written()) is not None:
             self._handle(written)
@@ -111,7 +115,7 @@ class EmbeddedEngine:
         elif self._tick_is_due():
             self._handle(self._tick())
         else:
-            return False
+            return self._pace()
         return True
 
     def _next_written(self) -> Written | None:

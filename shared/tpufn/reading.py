@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from tpufn.decide.bins import hourly
 from tpufn.decide.explain import WhySnapshot, explain, outlook
-from tpufn.decide.submit import rejected_id
+from tpufn.decide.submit import TAKEN, is_of, rejected_id
 from tpufn.domain.accelerators import price_per_hour
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.errors import CloudUnavailable, Conflict, InputError, NotFound
-from tpufn.domain.events import Submission
 from tpufn.domain.fleet import Fleet, Mode, accepting_pools, pool_keys
 from tpufn.domain.job import Job, JobState
 from tpufn.domain.notes import Note
@@ -43,7 +42,7 @@ class Reading:
             return self._fleet(cut)
 
     def wait_accepted(self, receipt: Receipt, *, timeout: float = 30.0) -> tuple[Job, ...]:
-        refused = rejected_id(Submission(id=receipt.submission, body={}))
+        refused = rejected_id(receipt.submission, receipt.digest)
         deadline = self._clock.now() + timeout
         while True:
             with self._store.cut() as cut:
@@ -51,7 +50,7 @@ class Reading:
                 rejected = cut.job(refused)
             if rejected is not None:
                 _raise_rejected(rejected)
-            found = tuple(job for job in jobs if job is not None)
+            found = tuple(job for job in jobs if job and is_of(job, receipt.submission, receipt.digest))
             if len(found) == len(receipt.jobs):
                 return found
             if self._clock.now() > deadline:
@@ -221,6 +220,6 @@ def _is_charged(state: str) -> bool:
 
 
 def _raise_rejected(job: Job) -> None:
-    if "is taken by another job" in job.cause:
+    if TAKEN in job.cause:
         raise Conflict(job.cause)
     raise InputError(job.cause.splitlines())

@@ -270,7 +270,7 @@ class FakeClient:
             raise self.refusal
         for told in SUBMITTING if progress else ():
             progress(told)
-        return Receipt(submission=submission_id or "s1", jobs=("demo-1",))
+        return Receipt(submission=submission_id or "s1", digest="d", jobs=("demo-1",))
 
     def wait_accepted(self, receipt: Receipt, *, timeout: float = 30.0) -> tuple[Job, ...]:
         self.asked.append(("wait_accepted", receipt.submission, timeout))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tpufn.decide.decision import Decision
-from tpufn.decide.submit import SubmitSnapshot, decide
+from tpufn.decide.submit import SubmitSnapshot, decide, rejected_id
 from tpufn.domain.events import Submission
 from tpufn.domain.job import Cache, Job, JobSpec, JobState, Priority
 
@@ -90,7 +90,7 @@ def test_a_taken_id_is_refused_and_never_overwritten(id: str, digest: str) -> No
     there = written(submit(SPEC), Job)
     decision = submit(SPEC, id=id, digest=digest, existing=(there,))
     rejected = written(decision, Job)
-    assert (rejected.id, rejected.state) == (f"rejected-{id}", JobState.REJECTED)
+    assert (rejected.id, rejected.state) == (rejected_id(id, digest), JobState.REJECTED)
     assert rejected.cause == "job id train is taken by another job; choose another id"
     assert rejected.accepts == ()
 

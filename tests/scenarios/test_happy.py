@@ -161,5 +161,6 @@ def test_the_same_submission_twice_is_one_job() -> None:
     scene.start("a", priority="high")
     scene.until_ended("a")
     assert scene.events(of="job.submitted") == ["job.submitted"]
-    assert scene.job("rejected-a").state is JobState.REJECTED
+    (refused,) = (n.job for n in scene.notes if n.event == "job.rejected")
+    assert scene.job(refused).state is JobState.REJECTED
     assert scene.job("a").priority.label == "normal"

@@ -101,6 +101,12 @@ class Backoff:
         return float(min(self.first * 2 ** (attempt - 1), self.most))
 
 
+class TriggersServer(ThreadingHTTPServer):
+    """Listens at a port that is kept for it."""
+
+    allow_reuse_port = True
+
+
 class Eventarc:
     """Use as a context manager. `connect` makes triggers; `plan` may be changed at any time."""
 
@@ -124,7 +130,7 @@ class Eventarc:
         self._changed = threading.Condition()
         self._in_hand, self._stopping = 0, False
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="eventarc")
-        self._server = ThreadingHTTPServer(("127.0.0.1", emulator.triggers_port), self._handler())
+        self._server = TriggersServer(("127.0.0.1", emulator.triggers_port), self._handler())
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._serve, self._dispatch)]
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ import os
 import random
 import secrets
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -119,6 +120,7 @@ class Sandbox:
             mailbox=Mailbox(mailbox, self._deliver),
             log=directory / "engine.log",
             advance=self.simulation.advance,
+            pace=clock.advance if isinstance(clock, PacedClock) else lambda: False,
         )
         p.store.on_commit(self._on_commit)
 
@@ -148,9 +150,9 @@ class Sandbox:
         if fleet is not None:
             pools = tuple(replace(pool, keep_warm=0) for pool in fleet.pools)
             apply_fleet(self._parts.store, replace(fleet, pools=pools, idle_timeout=0.0))
-        deadline = self._parts.clock.now() + timeout
-        while self._is_held() and self._parts.clock.now() < deadline:
-            self._parts.clock.sleep(0.02)
+        deadline = time.monotonic() + timeout
+        while self._is_held() and time.monotonic() < deadline:
+            time.sleep(0.02)
         return int(self.simulation.provisioned())
 
     def _is_held(self) -> bool:

@@ -1,6 +1,7 @@
 """A submission becomes jobs, all or nothing; an invalid one becomes a rejected job with the reason."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tpufn.decide.attempts import job_note
@@ -79,24 +80,22 @@ def _impossible(spec: JobSpec) -> str:
 
 
 def _again(snapshot: SubmitSnapshot, event: Submission) -> Decision:
-    same = all(j.submission == event.id and j.digest == snapshot.digest for j in snapshot.existing)
-    if same:
-        return NOTHING
-    taken = ", ".join(j.id for j in snapshot.existing)
-    return _rejected(snapshot, event, [f"job id {taken} is taken by another job; choose another id"])
+    others = [j.id for j in snapshot.existing if not is_of(j, event.id, snapshot.digest)]
+    return _rejected(snapshot, event, [taken(others)]) if others else NOTHING
 
 
 def _rejected(snapshot: SubmitSnapshot, event: Submission, problems: Sequence[str]) -> Decision:
-    """Recorded under an id of its own, so that it never covers a real job."""
-    if any(j.id == rejected_id(event) for j in snapshot.existing):
+    """Recorded under an id of its own, so that it never covers a real job, nor another refusal."""
+    id = rejected_id(event.id, snapshot.digest)
+    if any(j.id == id for j in snapshot.existing):
         return NOTHING
     cause = "\n".join(problems)[:4000]
     job = Job(
-        id=rejected_id(event),
+        id=id,
         state=JobState.REJECTED,
         since=snapshot.now,
         submitted_at=snapshot.now,
-        rank=rejected_id(event),
+        rank=id,
         cause=cause,
         submission=event.id,
         digest=snapshot.digest,
@@ -105,5 +104,19 @@ def _rejected(snapshot: SubmitSnapshot, event: Submission, problems: Sequence[st
     return Decision(steps=(Step(writes=(job,), notes=(job_note(job, "job.rejected", cause),), reason=cause),))
 
 
-def rejected_id(event: Submission) -> str:
-    return f"rejected-{event.id}"
+def taken(ids: Iterable[str]) -> str:
+    """Why a submission is refused whose ids belong to other jobs."""
+    return f"job id {', '.join(ids)} is {TAKEN}; choose another id"
+
+
+TAKEN = "taken by another job"
+
+
+def is_of(job: Job, submission: str, digest: str) -> bool:
+    """Whether the job came from this very submission: the same id with another content is another one."""
+    return (job.submission, job.digest) == (submission, digest)
+
+
+def rejected_id(submission: str, digest: str) -> str:
+    """Short enough for a table: the same for the same submission and content."""
+    return f"rejected-{hashlib.sha256(f'{submission}/{digest}'.encode()).hexdigest()[:10]}"

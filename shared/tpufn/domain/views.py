@@ -113,7 +113,8 @@ class LogPiece:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What `submit` hands back at once."""
+    """What `submit` hands back at once. `digest` is of what was submitted: a job of the same id may be another's."""
 
     submission: str
+    digest: str
     jobs: tuple[str, ...]

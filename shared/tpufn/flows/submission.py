@@ -33,9 +33,10 @@ def load(ports: Ports, event: Event, policy: Policy) -> submit.SubmitSnapshot | 
             specs = () if problem else read_submission(body, fleet, submission_id=event.id)
         except InputError as error:
             problems = error.problems
-        existing = _existing(cut, (*(s.id for s in specs), submit.rejected_id(event)))
+        content = digest(body)
+        existing = _existing(cut, (*(s.id for s in specs), submit.rejected_id(event.id, content)))
         return submit.SubmitSnapshot(
-            now=cut.now, fleet=fleet, digest=digest(body), specs=specs, problems=problems, existing=existing
+            now=cut.now, fleet=fleet, digest=content, specs=specs, problems=problems, existing=existing
         )
 
 

@@ -1,8 +1,9 @@
 """The clock of a sandbox with a seed: it moves in steps, and stands still while the outcome of real work decides.
 
 Simulated capacity is exact, local processes are not: how long a launch takes depends on the machine. So that the same
-seed gives the same sequence of events, time moves on a grid, and it stands still while workers are being launched or
-stopped. A wait that is too long ends it: then time goes on, and the sequence may differ.
+seed gives the same sequence of events, time moves on a grid, a step only when everything that is known has been
+handled, and not at all while workers are being launched or stopped. A wait that is too long ends it: then time goes on,
+and the sequence may differ.
 """
 
 import threading
@@ -13,7 +14,7 @@ PATIENCE = 10.0
 
 
 class PacedClock:
-    """Unix seconds on a grid of `step`, from the start of the process on."""
+    """Unix seconds on a grid of `step`, from the start of the process on. Somebody must call `advance`."""
 
     def __init__(self, step: float) -> None:
         self._step = step
@@ -23,15 +24,19 @@ class PacedClock:
         self._held_since: float | None = None
 
     def now(self) -> float:
-        """Moves at most one step a call, so that nothing is skipped."""
+        return self._now
+
+    def advance(self) -> bool:
+        """Move one step, if one is due: none is skipped, and what a slow machine is behind is caught up with."""
         with self._lock:
             moment = time.monotonic()
             if self._held_since is not None and moment - self._held_since < PATIENCE:
                 self._last = moment
-            elif moment - self._last >= self._step:
+            due = moment - self._last >= self._step
+            if due:
                 self._now += self._step
-                self._last = moment
-            return self._now
+                self._last += self._step
+            return due
 
     def hold(self, held: bool) -> None:
         """Stand still, or go on."""

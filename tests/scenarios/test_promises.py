@@ -1,0 +1,123 @@
+"""Exit codes and clean ends of the real command line over the real engine: what a script relies on."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import psutil
+import pytest
+
+SOURCE = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("shared", "cli"))
+PATIENCE = 60.0
+
+
+class Shell:
+    """A folder, a state directory, and `tpufn` in them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "src").mkdir()
+        (folder / "src" / "x").write_text("x")
+        self.env = {**os.environ, "PYTHONPATH": SOURCE, "TPUFN_HOME": str(folder / "state")}
+
+    def job(self, command: str, id: str = "fix") -> str:
+        path = self.folder / "job.yaml"
+        keys = f"id: {id}, tpu: v6e-8, buckets: [gs://bkt-us-east5], bundle: src"
+        path.write_text(f"jobs:\n  - {{{keys}, command: '{command}'}}\n")
+        return str(path)
+
+    def start(self, *argv: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-u", "-m", "tpufn_cli", *argv]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self.env, cwd=self.folder)
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*argv)
+        out, err = process.communicate(timeout=PATIENCE)
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def running(self) -> list[str]:
+        """What runs below this folder: agents, jobs and their children."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "environ", "cwd"]):
+            marks = (process.info["cwd"] or "", (process.info["environ"] or {}).get("TPUFN_HOST", ""))
+            if process.pid != os.getpid() and any(mark.startswith(f"{self.folder}/state") for mark in marks):
+                found.append(" ".join(process.info["cmdline"] or ()))
+        return found
+
+    @contextmanager
+    def engine(self) -> Iterator[None]:
+        up = self.start("up", "--sandbox")
+        try:
+            until(up.stderr, "the engine runs")
+            yield
+        finally:
+            up.send_signal(signal.SIGINT)
+            up.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_another_job_under_a_taken_id_is_a_conflict(shell: Shell) -> None:
+    """A script must never read the success of a job that it did not submit."""
+    with shell.engine():
+        assert shell.run("submit", "--sandbox", shell.job("echo GOOD"), "--wait").returncode == 0
+        changed = shell.job("exit 9")
+        for more in (["--wait"], [], ["--json"], ["--job-id", "fix", "--wait"]):
+            refused = shell.run("submit", "--sandbox", changed, *more)
+            assert (refused.returncode, refused.stdout) == (4, ""), more
+            assert "job id fix is taken by another job" in refused.stderr
+    assert shell.run("submit", "--sandbox", changed).returncode == 4, "without an engine too"
+
+
+def test_the_same_submission_again_is_the_same_job(shell: Shell) -> None:
+    """`--job-id` makes a retried CI step harmless."""
+    path = shell.job("exit 3", id="named")
+    with shell.engine():
+        for _ in range(2):
+            again = shell.run("submit", "--sandbox", path, "--job-id", "named", "--wait")
+            assert again.returncode == 1, again.stderr
+
+
+def until(stream: IO[str] | None, text: str) -> None:
+    assert stream is not None
+    assert any(text in line for line in stream), f"ended before {text!r}"
+
+
+def terminate(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGTERM)
+
+
+def hang_up(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGHUP)
+
+
+def stop_reading(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(("end", "code"), [(terminate, 143), (hang_up, 129), (stop_reading, 141)])
+def test_a_run_that_is_ended_from_outside_leaves_nothing(
+    shell: Shell, end: Callable[["subprocess.Popen[str]"], None], code: int
+) -> None:
+    """A CI time-out, a closed terminal, `| grep -m1`: the job is cancelled, the TPUs are released, and it is said."""
+    run = shell.start("run", "--sandbox", shell.job("while echo tick; do sleep 0.2; done"))
+    until(run.stdout, "tick")
+    end(run)
+    assert run.stderr is not None
+    said = run.stderr.read()
+    assert run.wait(PATIENCE) == code, said
+    assert "cancels what still runs, releases the TPUs" in said
+    assert shell.running() == []
+    status = shell.run("status", "-d", "sandbox-run1").stdout
+    assert "cancelled" in status
+    assert "active" not in status
