@@ -7,6 +7,7 @@ Cold start is what a person feels first: nothing but click and the standard libr
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,10 @@ from tpufn import __version__
 from tpufn_cli.catalog import COMMANDS, EXIT_CODES, SECTIONS
 from tpufn_cli.doors import Abandoned, Doors, Options, TpufnDoors
 from tpufn_cli.failures import report
+
+SIGNALLED = 128
+"""Exit codes from here on tell which signal ended the command."""
+STDERR = 2
 
 
 class LazyGroup(click.Group):
@@ -36,7 +41,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # before click makes a failure of it
-            return _leave_pipe()
+            return _leave_output()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,18 +83,21 @@ def run(argv: Sequence[str], *, doors: Doors | None = None) -> int:
     """One command line from start to end; the exit code. `doors` is where clients and engines come from."""
     try:
         code = cli.main(args=list(argv), prog_name="tpufn", obj=doors, standalone_mode=False)
-        sys.stdout.flush()
+        return _flushed(code if isinstance(code, int) else 0)
     except Abandoned:
         raise
     except BrokenPipeError:
-        return _leave_pipe()
+        return _leave_output()
+    except OSError as error:
+        _leave_output()
+        return report(error)
     except BaseException as error:
         return report(error)
-    return code if isinstance(code, int) else 0
 
 
 def main() -> None:
     """The console script. Nothing else in the package exits."""
+    _open_standard_files()
     try:
         code = run(sys.argv[1:])
     except Abandoned:
@@ -97,7 +105,29 @@ def main() -> None:
     sys.exit(code)
 
 
-def _leave_pipe() -> int:
+def _flushed(code: int) -> int:
+    """The code, once everything is written; one that tells of an early end stands, whoever reads the rest."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        if code < SIGNALLED:
+            raise
+        _leave_output()
+    return code
+
+
+def _leave_output() -> int:
     """The reader went away (`tpufn logs | head`): point stdout elsewhere, so that the interpreter's flush is quiet."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _open_standard_files() -> None:
+    """Started with one of them closed (`>&-`), its number would be given to the next file that is opened."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        continue
+    os.close(opened)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")

@@ -85,5 +85,6 @@ EXIT_CODES = (
     ("3", "not found"),
     ("4", "conflict"),
     ("5", "the cloud is unreachable or refuses"),
-    ("130", "interrupted"),
+    ("74", "the output, or a file of ours on this machine, cannot be written or read"),
+    ("128+N", "ended early by signal N: 130 Ctrl-C, 143 SIGTERM, 129 a closed terminal, 141 nobody reads"),
 )

@@ -4,18 +4,22 @@
     error: job.yaml:9: tpu: there is no v6e-20; the nearest sizes are v6e-16 and v6e-32
     next: correct the file and check it with `tpufn validate-jobs`
 
-Exit codes are the error classes' own. A defect, which is any exception that is not a TpufnError, is 70.
+Exit codes are the error classes' own. Output that cannot be written is 74; a defect, which is any other exception that
+is not a TpufnError, is 70.
 """
 
+import errno
 import traceback
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from tpufn.domain.errors import InputError, TpufnError
+from tpufn.domain.errors import InputError, StateUnusable, TpufnError
 
 DEFECT = 70
 INTERRUPTED = 130
+_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
+"""What writing to stdout may raise; a file would be named by its error."""
 _NEXT = {
     3: "`tpufn jobs` and `tpufn slots` list what there is",
     4: "look at the present state with `tpufn job ID` or `tpufn slots`, then decide again",
@@ -38,6 +42,10 @@ def report(error: BaseException) -> int:
         _say([f"{error.filename}: {error.strerror}"], "")
         _trace(error)
         return InputError.exit_code
+    if isinstance(error, OSError) and error.errno in _OUTPUT:
+        _say([f"the output cannot be written: {error.strerror}"], "")
+        _trace(error)
+        return StateUnusable.exit_code
     if isinstance(error, Exception):
         _say([f"a defect in tpufn: {type(error).__name__}: {error}"], "set TPUFN_DEBUG=1 and report what it prints")
         _trace(error)

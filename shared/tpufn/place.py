@@ -1,16 +1,21 @@
 """Mode and deployment: where a command's state is, and which fleet is declared there."""
 
+import re
 import shutil
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpufn.adapters.lock import EngineLock
 from tpufn.domain.accelerators import FAMILIES
-from tpufn.domain.errors import InputError
+from tpufn.domain.errors import InputError, StateUnusable
 from tpufn.domain.fleet import Fleet, Mode, Pool, pool_id
+from tpufn.domain.job import TERMINAL, JobState
 from tpufn.settings import Settings
+from tpufn.simulation.clock import WallClock
 
 _KEEP_RUNS = 10
+"""States of finished runs that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,17 +92,38 @@ def default_fleet() -> Fleet:
 
 
 def _fresh(parent: Path, name: str) -> Path:
-    """A new state directory `<name>-<n>`; the oldest of its kind go, as far as no engine runs on them."""
+    """A new state directory `<name>-run<n>`, n counting up. Of the earlier ones, the oldest finished ones go."""
     parent.mkdir(parents=True, exist_ok=True)
-    mine = sorted((d for d in parent.glob(f"{name}-run*") if d.is_dir()), key=lambda d: d.stat().st_mtime)
-    for old in mine[: max(0, len(mine) - _KEEP_RUNS + 1)]:
-        if not EngineLock(old / "engine.lock").is_held():
-            shutil.rmtree(old, ignore_errors=True)
-    for number in range(1, 100_000):
+    runs = _runs(parent, name)
+    finished = [directory for directory in runs.values() if is_finished(directory)]
+    for old in finished[: max(0, len(finished) - _KEEP_RUNS + 1)]:
+        shutil.rmtree(old, ignore_errors=True)
+    number = max(runs, default=0)
+    while True:
+        number += 1
         directory = parent / f"{name}-run{number}"
-        try:
+        with suppress(FileExistsError):
             directory.mkdir()
-        except FileExistsError:
-            continue
-        return directory
-    raise InputError(f"{parent} is full of old runs: remove some")
+            return directory
+
+
+def _runs(parent: Path, name: str) -> dict[int, Path]:
+    """number -> state directory, from the oldest on."""
+    pattern = re.compile(rf"{re.escape(name)}-run(\d+)")
+    found = ((pattern.fullmatch(directory.name), directory) for directory in parent.iterdir())
+    return dict(sorted((int(match[1]), directory) for match, directory in found if match))
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether nothing would be lost with a state: no engine runs on it, no job is unfinished and no TPU is held."""
+    if EngineLock(directory / "engine.lock").is_held():
+        return False
+    if not (directory / "state.sqlite").exists():
+        return True
+    from tpufn.adapters.sqlite import SqliteStore
+
+    try:
+        with closing(SqliteStore(directory / "state.sqlite", WallClock())) as store, store.cut() as cut:
+            return not cut.jobs_in(set(JobState) - TERMINAL, limit=1) and not any(s.holds_chips for s in cut.slots())
+    except StateUnusable:
+        return False

@@ -31,10 +31,10 @@ class Shell:
         path.write_text(f"jobs:\n  - {{{keys}, command: '{command}'}}\n")
         return str(path)
 
-    def start(self, *argv: str) -> "subprocess.Popen[str]":
+    def start(self, *argv: str, stdout: int | IO[str] = subprocess.PIPE) -> "subprocess.Popen[str]":
         command = [sys.executable, "-u", "-m", "tpufn_cli", *argv]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self.env, cwd=self.folder)
+        return subprocess.Popen(command, stdout=stdout, stderr=pipe, text=True, env=self.env, cwd=self.folder)
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*argv)
@@ -110,14 +110,44 @@ def test_a_run_that_is_ended_from_outside_leaves_nothing(
     shell: Shell, end: Callable[["subprocess.Popen[str]"], None], code: int
 ) -> None:
     """A CI time-out, a closed terminal, `| grep -m1`: the job is cancelled, the TPUs are released, and it is said."""
-    run = shell.start("run", "--sandbox", shell.job("while echo tick; do sleep 0.2; done"))
-    until(run.stdout, "tick")
-    end(run)
-    assert run.stderr is not None
-    said = run.stderr.read()
-    assert run.wait(PATIENCE) == code, said
+    with shell.start("run", "--sandbox", "--speed", "5", shell.job("while echo tick; do sleep 0.2; done")) as run:
+        until(run.stdout, "tick")
+        end(run)
+        assert run.stderr is not None
+        said = run.stderr.read()
+    assert run.returncode == code, said
     assert "cancels what still runs, releases the TPUs" in said
     assert shell.running() == []
     status = shell.run("status", "-d", "sandbox-run1").stdout
     assert "cancelled" in status
     assert "active" not in status
+
+
+def test_output_that_cannot_be_written(shell: Shell) -> None:
+    """A full disk behind `>`: said, and the job is not left running for it."""
+    with Path("/dev/full").open("w") as full:
+        with shell.start("schema", "job", stdout=full) as listing:
+            said = listing.communicate(timeout=PATIENCE)[1]
+        assert (listing.returncode, said) == (74, "error: the output cannot be written: No space left on device\n")
+        with shell.start("run", "--sandbox", "--speed", "5", shell.job("sleep 100"), stdout=full) as run:
+            said = run.communicate(timeout=PATIENCE)[1]
+    assert run.returncode == 74
+    assert "error: the output cannot be written" in said
+    assert shell.running() == []
+
+
+def test_closed_standard_files(shell: Shell) -> None:
+    """Their numbers must not be given to the store: what is printed would be written into it."""
+    line = f"{sys.executable} -m tpufn_cli run --sandbox --speed 5 {shell.job('echo tick')} <&- >&- 2>&-"
+    assert subprocess.run(line, shell=True, env=shell.env, cwd=shell.folder, check=False).returncode == 0
+    assert "succeeded" in shell.run("status", "-d", "sandbox-run1").stdout
+
+
+def test_a_damaged_state_is_named(shell: Shell) -> None:
+    state = shell.folder / "state" / "sandbox" / "sandbox" / "state.sqlite"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"no database " * 100)
+    for command in (["jobs"], ["status"], ["up"], ["submit", shell.job("true")]):
+        refused = shell.run(*command, "--sandbox")
+        assert refused.returncode == 74
+        assert f"error: {state}: file is not a database; move its folder away" in refused.stderr

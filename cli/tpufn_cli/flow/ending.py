@@ -10,14 +10,15 @@ from tpufn.domain.views import JobView
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """`provisioned` counts the TPUs that are still held; times are seconds, money US dollars."""
+    """`provisioned` counts the TPUs that are still held; times are seconds, money US dollars. `signal`: what ended it
+    early, as a number; SIGPIPE when nobody read any further."""
 
     views: tuple[JobView, ...]
     seconds: float
     provisioned: int = 0
     chip_seconds: float = 0.0
     cost: float = 0.0
-    interrupted: bool = False
+    signal: int = 0
 
     @property
     def status(self) -> str:
@@ -25,7 +26,7 @@ class Ending:
 
     @property
     def exit_code(self) -> int:
-        return 130 if self.interrupted else exit_code(self.status)
+        return 128 + self.signal if self.signal else exit_code(self.status)
 
 
 def worst(jobs: Collection[Job] | Any) -> str:

@@ -13,7 +13,7 @@ from tpufn.domain.notes import Note
 from tpufn.domain.slot import SlotState
 from tpufn.domain.views import Status
 from tpufn_cli.doors import Abandoned
-from tpufn_cli.flow.run import Teller, running
+from tpufn_cli.flow.run import ENDED_BY, Teller, running
 from tpufn_cli.render import words
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _HOLDS_NOTHING = frozenset({SlotState.FREE, SlotState.RETIRED})
 
 
 def serve(engine: Engine, tell: Teller) -> int:
-    """Tell every note until SIGINT or SIGTERM; then stop, and say what is left."""
+    """Tell every note until a signal asks for the end; then stop, and say what is left."""
     notes: SimpleQueue[Note] = SimpleQueue()
     engine.subscribe(notes.put)
     with _until_stopped() as stopped, running(engine):
@@ -64,7 +64,7 @@ def _until_stopped() -> Iterator[list[int]]:
             raise Abandoned
         caught.append(number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in ENDED_BY}
     try:
         yield caught
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 def perform(engine: Engine, path: str, *, as_json: bool, also: Sequence[Teller] = ()) -> int:
     """Run `path` to its end and print the closing; the exit code. `also` are told everything, too."""
     story = Story(engine.client.fleet())
-    if as_json:
-        ending = Run(engine, story, (JsonTeller(), *also)).to_end(path)
-        print_event(finished_event(ending))
-        return ending.exit_code
-    ending = _live(engine, story, path, also) if sys.stdout.isatty() else _plain(engine, story, path, also)
-    _close(engine, ending)
-    if engine.client.mode is Mode.SANDBOX:
-        _say_where(engine.client, ending)
+    play = _json if as_json else _live if sys.stdout.isatty() else _plain
+    ending = play(engine, story, path, also)
+    with suppress(OSError) if ending.signal else nullcontext():  # then nobody may be there to read it
+        _close(engine, ending, as_json=as_json)
     return ending.exit_code
+
+
+def _json(engine: Engine, story: Story, path: str, also: Sequence[Teller]) -> Ending:
+    return Run(engine, story, (JsonTeller(), *also)).to_end(path)
 
 
 def _plain(engine: Engine, story: Story, path: str, also: Sequence[Teller]) -> Ending:
@@ -45,11 +46,16 @@ def _live(engine: Engine, story: Story, path: str, also: Sequence[Teller]) -> En
         return Run(engine, story, (live, *also)).to_end(path)
 
 
-def _close(engine: Engine, ending: Ending) -> None:
+def _close(engine: Engine, ending: Ending, *, as_json: bool) -> None:
     from tpufn_cli.flow.closing import closing
     from tpufn_cli.render.console import show
 
+    if as_json:
+        print_event(finished_event(ending))
+        return
     show(closing(ending, engine.client.fleet()))
+    if engine.client.mode is Mode.SANDBOX:
+        _say_where(engine.client, ending)
 
 
 def _say_where(client: Client, ending: Ending) -> None:

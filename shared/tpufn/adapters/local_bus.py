@@ -8,7 +8,6 @@ losing them costs a tick. Workers send datagrams to a socket beside the state.
 import contextlib
 import os
 import socket
-import sqlite3
 import threading
 import uuid
 from collections import deque
@@ -19,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tpufn.adapters.sqlite_file import Database, connect
 from tpufn.domain.views import DeadLetter
 from tpufn.ports import Clock
 
@@ -122,18 +122,15 @@ class LocalBus:
     def has_hints(self) -> bool:
         return bool(self._memory)
 
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+    def _connection(self) -> Database:
+        connection: Database | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = sqlite3.connect(self._path, timeout=10.0, isolation_level=None)
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            self._local.connection = connection
+            connection = self._local.connection = connect(self._path)
         return connection
 
 
 @contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _transaction(connection: Database) -> Iterator[Database]:
     connection.execute("begin immediate")
     try:
         yield connection

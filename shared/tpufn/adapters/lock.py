@@ -36,7 +36,7 @@ class EngineLock:
             return True
         if not self._path.exists():
             return False
-        with self._path.open("a") as file:
+        with self._path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -5,7 +5,6 @@ it and `stamp` that commit's id. What queries need of a job is repeated in `queu
 the head of the queue is read through an index however long the queue is.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tpufn.adapters.sqlite_file import Database, connect
 from tpufn.codec import decode, encode, reference
 from tpufn.domain.attempt import Attempt
 from tpufn.domain.capacity import CreateOutcome, Scope
@@ -47,7 +47,6 @@ create table if not exists meta (name text primary key, value integer);
 insert or ignore into meta values ('commits', 0);
 """
 _IN_QUEUE = frozenset({JobState.PENDING, JobState.WAITING})
-_BUSY_SECONDS = 10.0
 
 T = TypeVar("T")
 
@@ -96,21 +95,18 @@ class SqliteStore:
             connection.close()
             del self._local.connection
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> Database:
         """One connection a thread: a cut is a transaction of its own."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        connection: Database | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma synchronous = normal")
-            self._local.connection = connection
+            connection = self._local.connection = connect(self._path)
         return connection
 
 
 _STAMP = "select stamp from document where kind = ? and id = ?"
 
 
-def _write(connection: sqlite3.Connection, commit: Commit) -> None:
+def _write(connection: Database, commit: Commit) -> None:
     connection.execute("update meta set value = value + 1 where name = 'commits'")
     (number,) = connection.execute("select value from meta where name = 'commits'").fetchone()
     for document in commit.writes:
@@ -124,7 +120,7 @@ def _write(connection: sqlite3.Connection, commit: Commit) -> None:
         connection.execute("insert or ignore into note (id, job, body) values (?, ?, ?)", (note.id, note.job, body))
 
 
-def _check(connection: sqlite3.Connection, document: Document) -> None:
+def _check(connection: Database, document: Document) -> None:
     ref = reference(document)
     row = connection.execute("select version from document where kind = ? and id = ?", ref).fetchone()
     stored = str(row[0]) if row else ""
@@ -132,7 +128,7 @@ def _check(connection: sqlite3.Connection, document: Document) -> None:
         raise Stale(f"{'/'.join(ref)} is at version {stored or 'none'}, not {document.version or 'none'}")
 
 
-def _put(connection: sqlite3.Connection, document: Document, number: int, stamp: str) -> None:
+def _put(connection: Database, document: Document, number: int, stamp: str) -> None:
     kind, id = reference(document)
     parent, sort = _place(document)
     body = msgspec.json.encode(encode(document))
@@ -154,7 +150,7 @@ def _place(document: Document) -> tuple[str, str]:
             return "", ""
 
 
-def _index(connection: sqlite3.Connection, job: Job) -> None:
+def _index(connection: Database, job: Job) -> None:
     deadline = job.queue_deadline_at if job.state is JobState.PENDING and not job.region_started else 0.0
     due = job.due_at if job.state is JobState.WAITING else 0.0
     connection.execute(
@@ -169,7 +165,7 @@ def _index(connection: sqlite3.Connection, job: Job) -> None:
 class SqliteCut:
     """One read transaction. See `ports.Cut` for the contract."""
 
-    def __init__(self, connection: sqlite3.Connection, now: float) -> None:
+    def __init__(self, connection: Database, now: float) -> None:
         self._connection, self._now = connection, now
         self._connection.execute("select value from meta").fetchone()  # the moment of the cut
 

@@ -5,6 +5,7 @@ TpufnError
 ├── NotFound             tell the user: no such job, slot or attempt            exit 3
 ├── Conflict             tell the user: it exists already, or differently       exit 4
 ├── CloudUnavailable     tell the user: the cloud is unreachable or refuses     exit 5
+├── StateUnusable        tell the user: a file of ours is damaged or read-only  exit 74
 ├── Refused              the TPU API said no; `decide.refusals` classifies the text
 ├── Unknown              the call may have taken effect: read before anything destructive
 ├── Stale                somebody committed first: reload and decide again
@@ -47,6 +48,12 @@ class CloudUnavailable(TpufnError):
     """The cloud cannot be reached, or refuses us altogether (login, API, permission)."""
 
     exit_code = 5
+
+
+class StateUnusable(TpufnError):
+    """A file that tpufn keeps on this machine cannot be read or written. The code is that of `sysexits.h` for I/O."""
+
+    exit_code = 74
 
 
 class Refused(TpufnError):

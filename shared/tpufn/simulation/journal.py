@@ -4,12 +4,13 @@ Changes are collected and written by `flush` in one transaction, before a call i
 synchronous=NORMAL survives the death of the process at any moment. One process at a time owns a file.
 """
 
-import sqlite3
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+
+from tpufn.adapters.sqlite_file import Database, connect
 
 T = TypeVar("T")
 
@@ -28,11 +29,9 @@ class Journal:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._tables: list[_Changing] = []
-        self._db: sqlite3.Connection | None = None
+        self._db: Database | None = None
         if path is not None:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db = connect(Path(path), check_same_thread=False)
             self._db.execute(_SCHEMA)
 
     def table(self, kind: str, type: type[T]) -> "Table[T]":
