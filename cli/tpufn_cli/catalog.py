@@ -21,13 +21,13 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry("run", "run:run", "Run a job file to its end, with an engine of its own."),
             Entry("up", "up:up", "Run the embedded engine in the foreground."),
             Entry("validate-fleet", "validate:validate_fleet", "Check a deployment file; calls no cloud."),
-            Entry("validate-jobs", "validate:validate_jobs", "Check a job file; calls no cloud."),
+            Entry("validate-jobs", "validate:validate_jobs", "Check a job file and its bundles; calls no cloud."),
         ),
     ),
     (
         "Jobs",
         (
-            Entry("submit", "submit:submit", "Submit a job file."),
+            Entry("submit", "submit:submit", "Submit a job file, or `-` for standard input."),
             Entry("jobs", "jobs:jobs", "List jobs, newest first."),
             Entry("job", "jobs:job", "Show one job: attempts, history, specification."),
             Entry("why", "why:why", "Say what a job waits for, or why it ended as it did."),

@@ -69,11 +69,12 @@ class Changing(Reading):
     ) -> Receipt:
         from tpufn.spec.jobs import load_jobs
         from tpufn.spec.regions import resolve_file
-        from tpufn.spec.submission import digest, write_submission
+        from tpufn.spec.submission import check_job_id, digest, write_submission
 
         tell = progress or (lambda note: None)
         fleet = self.fleet()
         loaded = load_jobs(path, fleet=fleet)
+        check_job_id(job_id, loaded.jobs)
         resolved = resolve_file(loaded, fleet, self._blobs.region)
         warnings = (*loaded.warnings, *resolved.warnings)
         count = len(loaded.jobs)
@@ -119,7 +120,8 @@ class Changing(Reading):
         built = build(source, base=base, into=self._scratch)
         b = built.bundle
         reason = f"{b.files} files, {b.size} bytes, sha256 {b.sha256[:12]}" if b.sha256 else b.uri
-        tell(_note("bundle.built", reason, files=b.files, size=b.size, sha256=b.sha256))
+        warnings = "\n".join(built.notes)
+        tell(_note("bundle.built", reason, files=b.files, size=b.size, sha256=b.sha256, warnings=warnings))
         return built
 
     def _upload(self, bundle: Bundle, path: str, buckets: Mapping[str, str], tell: Callable[[Note], None]) -> None:

@@ -16,6 +16,8 @@ from tpufn.ports import Blobs, Clock
 from tpufn.reading import Pace
 
 _PACE = Pace(wait=0.005, follow=0.05)
+NAMED = 5
+"""Messages that are named when they wait for an engine."""
 
 
 class EmbeddedClient(Changing):
@@ -42,7 +44,12 @@ class EmbeddedClient(Changing):
         self._bus, self._lock = bus, lock
 
     def advice(self) -> tuple[str, ...]:
-        return ()  # engine and client are of one installation
+        """Engine and client are of one installation; but the engine may not be there."""
+        waiting = () if self._is_served() else self._bus.waiting()
+        if not waiting:
+            return ()
+        number = f"{len(waiting)} {'message waits' if len(waiting) == 1 else 'messages wait'}"
+        return (f"{number} for an engine ({', '.join(waiting[:NAMED])}): `tpufn up` takes them on",)
 
     def status(self) -> Status:
         return self._status(engine="running" if self._is_served() else "not running", dead_letters=self._bus.count())

@@ -39,6 +39,8 @@ def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = Fal
 
     A file of mode cloud means the cloud, unless a sandbox engine of that name runs here, or is about to.
 
+    Where nothing is named, the one sandbox engine that runs here is meant.
+
     `starts`: the command starts an engine (demo, run, up). `fresh`: with a state directory of its own.
     """
     named = settings.home / "sandbox" / settings.deployment if settings.deployment else None
@@ -46,7 +48,7 @@ def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = Fal
         return Place(mode=Mode.SANDBOX, directory=named, fleet=None)
     fleet = _declared(settings)
     if fleet is None and not (sandbox or starts):
-        raise InputError(_NOTHING_SAYS)
+        return _running(settings.home / "sandbox")
     if fleet is not None and fleet.mode is Mode.LAPTOP and not sandbox:
         return Place(mode=Mode.LAPTOP, directory=settings.home / "laptop" / fleet.name, fleet=fleet)
     fleet = fleet or default_fleet()
@@ -56,6 +58,15 @@ def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = Fal
     if not sandbox and not starts and not EngineLock(place.directory / "engine.lock").is_held():
         return Place(mode=Mode.CLOUD, directory=settings.home / "cloud" / fleet.name, fleet=fleet)
     return place
+
+
+def _running(parent: Path) -> Place:
+    """The sandbox whose engine runs, if there is a single one. Raises InputError."""
+    states = parent.iterdir() if parent.is_dir() else ()
+    served = [directory for directory in states if EngineLock(directory / "engine.lock").is_held()]
+    if len(served) != 1:
+        raise InputError(_NOTHING_SAYS)
+    return Place(mode=Mode.SANDBOX, directory=served[0], fleet=None)
 
 
 _NOTHING_SAYS = (

@@ -151,3 +151,52 @@ def test_a_damaged_state_is_named(shell: Shell) -> None:
         refused = shell.run(*command, "--sandbox")
         assert refused.returncode == 74
         assert f"error: {state}: file is not a database; move its folder away" in refused.stderr
+
+
+def test_what_waits_for_an_engine_is_said(shell: Shell) -> None:
+    """A job that nobody has taken yet is in no list: the list must say where it is."""
+    assert shell.run("submit", "--sandbox", shell.job("true")).stdout == "fix\n"
+    for command in (["jobs"], ["status"], ["job", "fix"]):
+        said = shell.run(*command, "--sandbox").stderr
+        assert "note: 1 message waits for an engine (submission of fix): `tpufn up` takes them on" in said
+
+
+def test_the_engine_that_runs_is_the_one_that_is_meant(shell: Shell) -> None:
+    """`tpufn up` in one terminal and `tpufn jobs` in another must be of the same deployment."""
+    nothing = shell.run("jobs")
+    assert nothing.returncode == 2
+    assert "nothing says which deployment is meant" in nothing.stderr
+    with shell.engine():
+        assert shell.run("jobs").returncode == 0
+
+
+def test_a_job_file_from_standard_input(shell: Shell) -> None:
+    path = Path(shell.job("true", id="piped"))
+    command = [sys.executable, "-m", "tpufn_cli", "submit", "--sandbox", "-"]
+    with path.open() as file:
+        done = subprocess.run(
+            command, stdin=file, capture_output=True, text=True, env=shell.env, cwd=shell.folder, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, "piped\n"), done.stderr
+
+
+@pytest.mark.parametrize("id", ["", "x/y", "x" * 101])
+def test_a_bad_job_id_is_refused_before_anything_is_bundled(shell: Shell, id: str) -> None:
+    refused = shell.run("submit", "--sandbox", shell.job("true"), "--job-id", id)
+    assert refused.returncode == 2
+    assert "--job-id" in refused.stderr
+    assert "bundle" not in refused.stderr
+
+
+def test_a_bundle_is_part_of_what_is_validated(shell: Shell) -> None:
+    """What `submit` would refuse, `validate-jobs` says; what will be left out, both say."""
+    path = shell.job("true")
+    os.mkfifo(shell.folder / "src" / "pipe")
+    for command in (["validate-jobs", path], ["submit", "--sandbox", path]):
+        said = shell.run(*command)
+        assert said.returncode == 0
+        assert "pipe is left out" in said.stderr
+    (shell.folder / "src" / "out").symlink_to("/etc/passwd")
+    refused = shell.run("validate-jobs", path)
+    assert refused.returncode == 2
+    assert "out is a link to the absolute path /etc/passwd" in refused.stderr

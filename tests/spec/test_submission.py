@@ -12,7 +12,7 @@ from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.job import Bundle, Cache, JobSpec, Priority, Retries
 from tpufn.spec.job_model import JobFile
-from tpufn.spec.submission import compile_specs, digest, make_id, read_submission, write_submission
+from tpufn.spec.submission import check_job_id, compile_specs, digest, make_id, read_submission, write_submission
 
 BUNDLE = Bundle(sha256="a" * 64, size=10, files=2)
 FLEET = Fleet(
@@ -101,9 +101,8 @@ def test_a_message_without_an_id_takes_the_one_it_came_with() -> None:
 
 def test_job_id_names_a_single_job() -> None:
     """`--job-id` makes no sense for two."""
-    pair = {"buckets": [{"us-east1": "east"}] * 2, "bundles": [BUNDLE] * 2, "submission_id": "s"}
     with pytest.raises(InputError, match="--job-id"):
-        write_submission([job(), job()], **pair, job_id="x")  # type: ignore[arg-type]
+        check_job_id("x", [job(), job()])
     single = {"buckets": [{"us-east1": "east"}], "bundles": [BUNDLE], "submission_id": "s"}
     assert write_submission([job()], **single, job_id="x")["jobs"][0]["id"] == "x"  # type: ignore[arg-type]
 

@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
 @command("tpufn submit job.yaml --wait", "id=$(tpufn -d lab.yaml submit job.yaml)")
 @click.argument("path", metavar="JOB.YAML")
-@click.option("--job-id", metavar="ID", default="", help="The job's id; submitting it again changes nothing.")
+@click.option("--job-id", metavar="ID", help="The job's id; submitting it again changes nothing.")
 @click.option("--wait", is_flag=True, help="Follow until the end; the exit code says how it ended.")
 @as_json_lines
 @choosing
-def submit(options: Options, path: str, job_id: str, wait: bool, as_json: bool) -> int:
-    """Submit a job file.
+def submit(options: Options, path: str, job_id: str | None, wait: bool, as_json: bool) -> int:
+    """Submit a job file, or `-` for standard input.
 
     Prints the job's id on stdout, everything else on stderr. With --wait it prints what happens until the end.
     """
     from tpufn_cli.flow.follow import progress
 
+    if job_id == "":
+        raise click.UsageError("--job-id is empty: name one, or leave it out")
     client = options.client(quiet=as_json)
-    receipt = client.submit(path, job_id=job_id, progress=None if as_json else progress)
+    receipt = client.submit(path, job_id=job_id or "", progress=None if as_json else progress)
     if not wait:
         _hand_over(client, receipt, as_json=as_json)
     _await(client, receipt, wait=wait)

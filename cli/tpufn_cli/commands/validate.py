@@ -42,15 +42,17 @@ def validate_fleet(options: Options, path: str | None, as_json: bool) -> None:
 @as_json
 @choosing
 def validate_jobs(options: Options, path: str, as_json: bool) -> None:
-    """Check a job file; calls no cloud.
+    """Check a job file and its bundles; calls no cloud.
 
     Where a deployment is named, or ./deployment.yaml exists, the jobs are held against it: a type without a pool is a
     warning while another candidate remains. With --json it prints the normalised jobs.
     """
+    from tpufn.spec.bundle import check
     from tpufn.spec.jobs import load_jobs
 
     loaded = load_jobs(path, fleet=_fleet(options))
-    _advise(loaded.warnings)
+    left_out = [note for job in loaded.jobs for note in check(job.bundle, base=loaded.base_dir)]
+    _advise(loaded.warnings, tuple(dict.fromkeys(left_out)))
     if as_json:
         _print_normalised(loaded.normalised, loaded.warnings)
         return

@@ -15,14 +15,18 @@ _SUBJECT_WIDTH = 20
 
 
 def _validated(note: Note) -> str:
-    return "; ".join((note.reason, *(f"warning: {line}" for line in warnings(note))))
+    return _warned(note, note.reason)
+
+
+def _warned(note: Note, text: str) -> str:
+    return "; ".join((text, *(f"warning: {line}" for line in warnings(note))))
 
 
 def _bundled(note: Note) -> str:
     if not note.data.get("sha256"):
         return note.reason
     files, size = int(note.data.get("files") or 0), float(note.data.get("size") or 0)
-    return f"{words.count(files, 'file')}, {words.size(size)}, sha256 {str(note.data['sha256'])[:12]}"
+    return _warned(note, f"{words.count(files, 'file')}, {words.size(size)}, sha256 {str(note.data['sha256'])[:12]}")
 
 
 def _opened(note: Note) -> str:
@@ -59,7 +63,7 @@ def phrase(note: Note) -> str:
 
 
 def warnings(note: Note) -> tuple[str, ...]:
-    """The warnings that come with a validated job file."""
+    """The warnings that come with a validated job file or a bundle."""
     return tuple(str(note.data.get("warnings") or "").splitlines())
 
 

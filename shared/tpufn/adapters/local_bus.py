@@ -92,6 +92,12 @@ class LocalBus:
             connection.execute("insert or ignore into dead_letter values (?, ?, ?, ?, ?)", row)
             connection.execute("delete from message where id = ?", (message.id,))
 
+    def waiting(self, *, limit: int = 100) -> list[str]:
+        """What is about to be delivered, oldest first, each in words: `submission of a, b`, `cancel of a`."""
+        sql = "select topic, body from message order by visible_at, id limit ?"
+        rows = self._connection().execute(sql, (limit,)).fetchall()
+        return [_in_words(topic, msgspec.json.decode(body)) for topic, body in rows]
+
     def count(self) -> int:
         """Dead letters."""
         (count,) = self._connection().execute("select count(*) from dead_letter").fetchone()
@@ -138,6 +144,13 @@ def _transaction(connection: Database) -> Iterator[Database]:
         connection.execute("rollback")
         raise
     connection.execute("commit")
+
+
+def _in_words(topic: str, body: Mapping[str, Any]) -> str:
+    if topic == "commands":
+        return f"{body.get('verb')} of {body.get('target')}"
+    jobs = body.get("jobs") or ()
+    return f"submission of {', '.join(str(job.get('id') or job.get('name')) for job in jobs)}"
 
 
 class Mailbox:

@@ -72,8 +72,8 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
     """Lease the slot to the job: job, slot and a new attempt in one commit."""
     pool = snapshot.fleet.pool(slot.pool)
     assert pool is not None, f"slot {slot.name} has no pool"
-    losers = [s.name for s in snapshot.slots if s.is_leg and not s.hold and _accepted(job, s, snapshot.fleet)]
-    waited = snapshot.now - job.submitted_at
+    losers = _lost(job, snapshot)
+    waited = snapshot.now - job.since
     job, slot, attempt = leased(job, slot, pool, now=snapshot.now)
     reason = f"best rank for {slot.name} ({pool.type} in {pool.zone}); waited {waited:.1f} s"
     won = Note(
@@ -87,6 +87,19 @@ def start(job: Job, slot: Slot, snapshot: PlacementSnapshot) -> Step:
         data={"type": pool.type, "zone": pool.zone, "waited": round(waited, 3), "losers": ",".join(losers)},
     )
     return Step(writes=(job, slot, attempt), notes=(won, assigned_note(attempt, pool)), reason=reason)
+
+
+def _lost(job: Job, snapshot: PlacementSnapshot) -> list[str]:
+    """The legs that are of no more use: no other job at the head of the queue could run there."""
+    others = [head for head in snapshot.heads if head.id != job.id]
+    return [
+        s.name
+        for s in snapshot.slots
+        if s.is_leg
+        and not s.hold
+        and _accepted(job, s, snapshot.fleet)
+        and not any(_accepted(other, s, snapshot.fleet) for other in others)
+    ]
 
 
 def assigned_note(attempt: Attempt, pool: Pool, *, again: bool = False) -> Note:

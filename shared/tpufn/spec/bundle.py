@@ -1,6 +1,7 @@
 """The bundle: a job's source tree as one content-addressed archive, the same on every machine for the same tree."""
 
 import os
+import tarfile
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from tpufn.domain.errors import InputError
 from tpufn.domain.job import Bundle
 from tpufn.spec.tarball import Progress, Writer, inspect, open_archive, pack_tree, repack
-from tpufn.spec.tree import scan
+from tpufn.spec.tree import Member, Tree, scan
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,18 @@ class Built:
     bundle: Bundle
     path: Path | None = None
     notes: tuple[str, ...] = ()
+
+
+def check(source: str, *, base: Path) -> tuple[str, ...]:
+    """What will be left out of the bundle of a source, found without writing it. Raises InputError as `build` does."""
+    path = base / source
+    if source.startswith("gs://"):
+        return ()
+    if path.is_dir():
+        return tuple(_scanned(path).notes)
+    with open_archive(path) as archive:
+        _inspected(path, archive)
+    return ()
 
 
 def build(source: Path | str, *, base: Path, into: Path, progress: Progress | None = None) -> Built:
@@ -37,9 +50,7 @@ def build(source: Path | str, *, base: Path, into: Path, progress: Progress | No
 
 
 def _from_directory(root: Path, into: Path, progress: Progress | None) -> Built:
-    tree = scan(root)
-    if tree.problems:
-        raise InputError(f"bundle {root}: {problem}" for problem in tree.problems)
+    tree = _scanned(root)
     return _write(
         into, tree.size, progress, lambda writer: pack_tree(writer, tree), files=tree.files, notes=tuple(tree.notes)
     )
@@ -47,12 +58,24 @@ def _from_directory(root: Path, into: Path, progress: Progress | None) -> Built:
 
 def _from_archive(path: Path, into: Path, progress: Progress | None) -> Built:
     with open_archive(path) as archive:
-        found, problems = inspect(archive)
-        if problems:
-            raise InputError(f"bundle {path}: {problem}" for problem in problems)
+        found = _inspected(path, archive)
         total = sum(member.size for member, _ in found)
         files = sum(not member.is_directory for member, _ in found)
         return _write(into, total, progress, lambda writer: repack(writer, archive, found), files=files)
+
+
+def _scanned(root: Path) -> Tree:
+    tree = scan(root)
+    if tree.problems:
+        raise InputError(f"bundle {root}: {problem}" for problem in tree.problems)
+    return tree
+
+
+def _inspected(path: Path, archive: tarfile.TarFile) -> list[tuple[Member, tarfile.TarInfo]]:
+    found, problems = inspect(archive)
+    if problems:
+        raise InputError(f"bundle {path}: {problem}" for problem in problems)
+    return found
 
 
 def _write(

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.job import Bundle, JobSpec
+from tpufn.spec import scalars
 from tpufn.spec.checked import Keys, check
 from tpufn.spec.fields import BucketUri, Count, JobId, Region, Text
 from tpufn.spec.fitting import misfits
@@ -115,6 +116,16 @@ class Submission(Keys):
     )
 
 
+def check_job_id(id: str, jobs: Sequence[JobFile]) -> None:
+    """Whether the job of a file can be named from outside. Raises InputError."""
+    if id and len(jobs) != 1:
+        raise InputError(f"--job-id: there are {len(jobs)} jobs in the file; write an `id` into each of them instead")
+    try:
+        scalars.job_id(id or "none")
+    except ValueError as error:
+        raise InputError(f"--job-id: {id!r} {error}") from None
+
+
 def write_submission(
     jobs: Sequence[JobFile],
     *,
@@ -126,10 +137,8 @@ def write_submission(
 ) -> dict[str, Any]:
     """The message for these jobs: for each its {region: bucket} and its bundle, in the same order.
 
-    `job_id` names the job of a file with a single one. Raises InputError.
+    `job_id` names the job of a file with a single one: see `check_job_id`. Raises InputError.
     """
-    if job_id and len(jobs) != 1:
-        raise InputError(f"--job-id: there are {len(jobs)} jobs in the file; write an `id` into each of them instead")
     ids = [job_id or job.id or make_id(job.name, submission_id, index) for index, job in enumerate(jobs)]
     body = {
         "v": VERSION,

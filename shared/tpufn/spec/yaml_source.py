@@ -8,7 +8,9 @@ holds several documents, repeats a key, or grows beyond all measure through alia
 """
 
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -21,6 +23,7 @@ from tpufn.spec.problems import Loc, Report
 from tpufn.spec.yaml_tree import MAX_DEPTH, Tree
 
 MAX_BYTES = 1 << 20
+STDIN = "-"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAB_INDENT = re.compile(r" *\t")
 _HIDDEN_BREAKS = re.compile("[\u0085\u2028\u2029]")
@@ -43,7 +46,7 @@ class Source:
 
 
 def load(path: str | PathLike[str]) -> Source:
-    """Read a file. Raises InputError with every problem of its form."""
+    """Read a file, or standard input for `-`. Raises InputError with every problem of its form."""
     return parse(str(path), _read(Path(path), str(path)))
 
 
@@ -60,7 +63,7 @@ def parse(name: str, raw: bytes) -> Source:
 
 def _read(path: Path, name: str) -> bytes:
     try:
-        with path.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if name == STDIN else path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{name}: there is no such file; check the path, or write one with `tpufn init`") from None
