@@ -1,12 +1,17 @@
 """The typed face of tpufn: what the command line, the terminal UI and the MCP server use, and all that they use."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.job import Job, Priority
 from tpufn.domain.notes import Note
 from tpufn.domain.views import DeadLetter, Explanation, JobView, LogPiece, PoolOutlook, Receipt, SlotView, Status
+
+if TYPE_CHECKING:
+    from tpufn.place import Place
+    from tpufn.settings import Settings
 
 
 class Client(Protocol):
@@ -102,7 +107,7 @@ class Engine(Protocol):
     def client(self) -> Client: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def drain(self, *, timeout: float = 60.0) -> int:
+    def drain(self) -> int:
         """Cancel nothing, release every TPU that no live job uses; the number of TPUs still provisioned."""
 
     def subscribe(self, listener: Callable[[Note], None]) -> None:
@@ -124,6 +129,10 @@ def open_client(*, home: str | None = None, deployment: str | None = None, sandb
         from tpufn.bootstrap import cloud_client
 
         return cloud_client.client(place, chosen)
+    if place.mode is Mode.LAPTOP:
+        from tpufn.bootstrap import laptop
+
+        return laptop.client(place, chosen)
     from tpufn.bootstrap import sandbox as embedded
 
     return embedded.parts(place, chosen).client
@@ -140,9 +149,20 @@ def open_engine(
 ) -> Engine:
     """An embedded engine, not started yet. `fresh` gives it a state directory of its own."""
     from tpufn import settings
-    from tpufn.bootstrap import sandbox as embedded
     from tpufn.place import choose
 
     chosen = settings.load(home=home, deployment=deployment)
     place = choose(chosen, sandbox=sandbox, starts=True, fresh=fresh)
+    if place.mode is Mode.LAPTOP:
+        return _laptop(place, chosen, seed=seed)
+    from tpufn.bootstrap import sandbox as embedded
+
     return embedded.Sandbox(place, chosen, seed=seed, speed=speed)
+
+
+def _laptop(place: "Place", settings: "Settings", *, seed: int | None) -> Engine:
+    from tpufn.bootstrap.laptop import Laptop
+
+    if seed is not None:
+        raise InputError("--seed is for simulated TPUs: add --sandbox, or leave it out")
+    return Laptop(place, settings)

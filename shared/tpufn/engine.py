@@ -28,7 +28,7 @@ _POLL = 0.01
 
 
 class EmbeddedEngine:
-    """Starts threads that handle events until it is stopped.
+    """Starts threads that handle events until it is stopped. Workers that have a mailbox drop their messages there.
 
     `advance` lets the simulated cloud move. When nothing is left to do, `pace` may move the clock, and says if it did.
     """
@@ -40,7 +40,7 @@ class EmbeddedEngine:
         *,
         clock: Clock,
         lock: EngineLock,
-        mailbox: Mailbox,
+        mailbox: Mailbox | None = None,
         log: Path,
         threads: int = 1,
         advance: Callable[[], None] = lambda: None,
@@ -62,7 +62,8 @@ class EmbeddedEngine:
         self._lock.acquire()
         self.runner.take_over()
         prepare()
-        self._mailbox.open()
+        if self._mailbox is not None:
+            self._mailbox.open()
         for thread in self._threads:
             thread.start()
 
@@ -74,7 +75,8 @@ class EmbeddedEngine:
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
-        self._mailbox.close()
+        if self._mailbox is not None:
+            self._mailbox.close()
         self._lock.release()
 
     def subscribe(self, listener: Callable[[Note], None]) -> None:

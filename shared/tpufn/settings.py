@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,8 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployed:
-    """What a deployed function is told (terraform/main.tf). Empty endpoints are Google's own; others serve tests.
+    """What a deployed function is told (terraform/main.tf), and the engine of laptop mode. Empty endpoints are Google's
+    own; others serve tests. `publishes`: whether workers have topics to report to; else their bucket alone has to do.
 
     `workers`: "ssh", or "local:DIR" for the local workers of a simulated cloud on the same machine.
     """
@@ -38,6 +40,13 @@ class Deployed:
     tpu_endpoint: str = ""
     storage_endpoint: str = ""
     pubsub_endpoint: str = ""
+    publishes: bool = True
+
+    @property
+    def local_home(self) -> Path | None:
+        """Where the hosts of a simulated cloud are; None where TPUs are real."""
+        kind, _, place = self.workers.partition(":")
+        return Path(place) if kind == "local" else None
 
 
 def deployed() -> Deployed:
@@ -53,12 +62,24 @@ def deployed() -> Deployed:
         ssh_secret=env.get("TPUFN_SSH_SECRET", ""),
         ssh_transport=env.get("TPUFN_SSH_TRANSPORT", "direct"),
         worker_account=env.get("TPUFN_WORKER_ACCOUNT", ""),
-        policy=env.get("TPUFN_POLICY", "production"),
-        workers=env.get("TPUFN_WORKERS", "ssh"),
-        tpu_endpoint=env.get("TPUFN_TPU_ENDPOINT", ""),
-        storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
         pubsub_endpoint=f"http://{pubsub}" if pubsub else "",
+        **_surroundings(),
     )
+
+
+def laptop(name: str, project: str, *, ssh_transport: str) -> Deployed:
+    """The same for an engine on this machine: the deployment file says it all."""
+    return Deployed(name=name, project=project, ssh_transport=ssh_transport, publishes=False, **_surroundings())
+
+
+def _surroundings() -> dict[str, Any]:
+    env = os.environ
+    return {
+        "policy": env.get("TPUFN_POLICY", "production"),
+        "workers": env.get("TPUFN_WORKERS", "ssh"),
+        "tpu_endpoint": env.get("TPUFN_TPU_ENDPOINT", ""),
+        "storage_endpoint": env.get("STORAGE_EMULATOR_HOST", ""),
+    }
 
 
 def load(*, home: str | None = None, deployment: str | None = None) -> Settings:

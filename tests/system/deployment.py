@@ -48,6 +48,7 @@ from .pushes import Pushes
 from .scheduler import Beat, scheduler
 
 SHARED = wakeups.ROOT / "shared"
+SOURCE = {"PYTHONPATH": f"{SHARED}{os.pathsep}{wakeups.ROOT / 'cli'}"}
 REGIONS = ("us-central1", "us-east5", "europe-west4")
 TICK = 0.5
 """Seconds between two ticks; a minute in production."""
@@ -83,15 +84,23 @@ def run_cloud(firestore: FirestoreEmulator, pubsub: PubSubEmulator, home: Path) 
         beats: dict[str, Beat] = {}
         clockwork = stack.enter_context(scheduler(beats))
         eventarc = stack.enter_context(Eventarc(firestore, backoff=Backoff(first=0.1, most=2.0, tries=100)))
-        port, workers = free_port(), home / "workers"
-        own = ["--port", str(port), "--project", firestore.project, "--workers", str(workers), "--speed", "3"]
-        command = [sys.executable, "-m", "tpufn.simulation.server", *own]
-        server = Process("tpus", command, env={"PYTHONPATH": str(SHARED)}, log=home / "tpus.log")
-        stack.callback(server.stop)
-        server.wait_ready(lambda: str(port) in server.tail())
-        door = stack.enter_context(Door(f"127.0.0.1:{port}"))
-        tpus = f"127.0.0.1:{port}"
+        workers = home / "workers"
+        tpus, door = stack.enter_context(run_tpus(firestore.project, workers, home / "tpus.log"))
         yield Cloud(firestore, pubsub, eventarc, storage, regional, tpus, door, workers, clockwork, beats)
+
+
+@contextmanager
+def run_tpus(project: str, workers: Path, log: Path) -> Iterator[tuple[str, Door]]:
+    """Simulated TPUs behind the real API, whose hosts are below `workers`: the endpoint, and the side door."""
+    port = free_port()
+    own = ["--port", str(port), "--project", project, "--workers", str(workers), "--speed", "3"]
+    server = Process("tpus", [sys.executable, "-m", "tpufn.simulation.server", *own], env=SOURCE, log=log)
+    try:
+        server.wait_ready(lambda: str(port) in server.tail())
+        with Door(f"127.0.0.1:{port}") as door:
+            yield f"127.0.0.1:{port}", door
+    finally:
+        server.stop()
 
 
 class Deployment:

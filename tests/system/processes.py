@@ -36,6 +36,11 @@ class Process:
     def terminate(self) -> None:
         self._popen.terminate()
 
+    def kill(self) -> None:
+        """At once, as a machine that loses its power."""
+        self._popen.kill()
+        self._popen.wait(5)
+
     def stop(self) -> None:
         """Whatever it was doing: nothing of it is needed any more."""
         self._popen.terminate()

@@ -46,6 +46,8 @@ class LocalBus:
         self._path, self._clock = path, clock
         self._local = threading.local()
         self._memory: deque[Message] = deque()
+        self._in_hand: set[str] = set()
+        self._taking = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection().executescript(_SCHEMA)
 
@@ -63,16 +65,23 @@ class LocalBus:
             self.publish(topic, body)
 
     def take(self) -> Message | None:
-        """The next message: hints first, then what is durable and visible. It stays until `done` or `failed`."""
-        if self._memory:
+        """The next message: hints first, then what is durable and visible. It stays until `done`, `failed` or `bury`;
+        until then no other thread gets it."""
+        with contextlib.suppress(IndexError):
             return self._memory.popleft()
-        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, id limit 1"
-        row = self._connection().execute(sql, (self._clock.now(),)).fetchone()
-        return Message(id=row[0], topic=row[1], body=msgspec.json.decode(row[2])) if row else None
+        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, id limit ?"
+        with self._taking:
+            rows = self._connection().execute(sql, (self._clock.now(), len(self._in_hand) + 1)).fetchall()
+            row = next((row for row in rows if row[0] not in self._in_hand), None)
+            if row is None:
+                return None
+            self._in_hand.add(row[0])
+        return Message(id=row[0], topic=row[1], body=msgspec.json.decode(row[2]))
 
     def done(self, message: Message) -> None:
         if message.topic in DURABLE:
             self._connection().execute("delete from message where id = ?", (message.id,))
+        self._in_hand.discard(message.id)
 
     def failed(self, message: Message, error: str) -> None:
         """Again after a growing pause; after five tries a dead letter. A lost hint needs no second try."""
@@ -84,6 +93,7 @@ class LocalBus:
         (tries,) = connection.execute("select tries from message where id = ?", (message.id,)).fetchone()
         if tries >= MAX_TRIES:
             self.bury(message, error)
+        self._in_hand.discard(message.id)
 
     def bury(self, message: Message, error: str) -> None:
         """Make a dead letter of it."""
@@ -91,6 +101,7 @@ class LocalBus:
             row = (message.id, message.topic, msgspec.json.encode(message.body), error, self._clock.now())
             connection.execute("insert or ignore into dead_letter values (?, ?, ?, ?, ?)", row)
             connection.execute("delete from message where id = ?", (message.id,))
+        self._in_hand.discard(message.id)
 
     def waiting(self, *, limit: int = 100) -> list[str]:
         """What is about to be delivered, oldest first, each in words: `submission of a, b`, `cancel of a`."""

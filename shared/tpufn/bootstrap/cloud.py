@@ -7,13 +7,12 @@ import random
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 
 from tpufn import __version__
 from tpufn.adapters.firestore import FirestoreStore
-from tpufn.adapters.pubsub import PubSubBus, topic_id
+from tpufn.adapters.pubsub import PubSubBus
 from tpufn.declare import stamp_functions
 from tpufn.domain.effects import Kind
 from tpufn.domain.errors import CloudUnavailable
@@ -63,39 +62,19 @@ class CloudPorts(Ports):
     @cached_property
     def workers(self) -> Workers:
         """The workers over SSH, or the local ones of a simulated cloud on this machine."""
-        if self._home is not None:
-            return _local_workers(self._settings, self._home)
-        from tpufn.bootstrap.remote import ssh_workers
+        from tpufn.bootstrap.remote import local_workers, ssh_workers
 
+        if self._settings.local_home is not None:
+            return local_workers(self._settings, self._settings.local_home)
         return ssh_workers(self._settings, self.blobs)
 
     @cached_property
     def site(self) -> Site:
-        if self._home is not None:
+        if self._settings.local_home is not None:
             return NoSite()
         from tpufn.bootstrap.remote import CloudSite
 
         return CloudSite(self._settings)
-
-    @property
-    def _home(self) -> Path | None:
-        """Where the hosts of a simulated cloud are; None where TPUs are real."""
-        kind, _, place = self._settings.workers.partition(":")
-        return Path(place) if kind == "local" else None
-
-
-def _local_workers(settings: Deployed, home: Path) -> Workers:
-    """They report as those on TPUs do, to local servers that ask for no token and are not to be spared."""
-    from tpufn.simulation.workers import LocalWorkers
-
-    publish = {"kind": "pubsub", "project": settings.project, "prefix": topic_id(settings.name, "")}
-
-    def source(bucket: str) -> dict[str, str]:
-        here = {"kind": "gcs", "bucket": bucket, "endpoint": settings.storage_endpoint, "token_url": ""}
-        return {**here, "poll": "0.1", "interval": "0.2"}
-
-    told = {"publish": {**publish, "endpoint": settings.pubsub_endpoint, "token_url": ""}}
-    return LocalWorkers(home, home, source=source, settings=told)
 
 
 def performers(function: str) -> dict[Kind, Performer]:

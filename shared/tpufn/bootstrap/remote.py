@@ -4,6 +4,7 @@ for; and what every new TPU is given, so that this works."""
 import time
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tpufn.adapters.pubsub import topic_id
@@ -14,7 +15,7 @@ from tpufn.adapters.ssh_key import RunnerKey
 from tpufn.adapters.ssh_users import FixedUser
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.slot import Slot
-from tpufn.ports import Blobs
+from tpufn.ports import Blobs, Workers
 from tpufn.settings import Deployed
 from tpufn.worker.startup import Startup, startup_script
 
@@ -30,14 +31,13 @@ class CloudSite:
         self.service_account = settings.worker_account
 
     def startup_script(self, slot: Slot, fleet: Fleet) -> str:
-        publish = {"kind": "pubsub", "project": self._settings.project, "prefix": topic_id(self._settings.name, "")}
         startup = Startup(
             slot=slot.name,
             generation=slot.generation,
             tpu=slot.tpu,
             user=USER,
             keys=self._key.public(),
-            publish=publish,
+            publish=_publish(self._settings),
             script=fleet.settings.get("startup_script", ""),
         )
         return startup_script(startup)
@@ -53,8 +53,28 @@ def runner_key(settings: Deployed) -> RunnerKey:
     return RunnerKey(VaultVersions(settings.project), settings.ssh_secret or f"tpufn-{settings.name}-ssh-key")
 
 
-def ssh_workers(settings: Deployed, blobs: Blobs) -> SshWorkers:
-    """The workers of a deployment's TPUs."""
+def _publish(settings: Deployed) -> dict[str, str]:
+    """Where workers report to, in the agent's words."""
+    if not settings.publishes:
+        return {"kind": "none"}
+    return {"kind": "pubsub", "project": settings.project, "prefix": topic_id(settings.name, "")}
+
+
+def local_workers(settings: Deployed, home: Path) -> Workers:
+    """Those of a simulated cloud on this machine. They report as those on TPUs do, to local servers that ask for no
+    token and are not to be spared."""
+    from tpufn.simulation.workers import LocalWorkers
+
+    def source(bucket: str) -> dict[str, str]:
+        here = {"kind": "gcs", "bucket": bucket, "endpoint": settings.storage_endpoint, "token_url": ""}
+        return {**here, "poll": "0.1", "interval": "0.2"}
+
+    told = {"publish": {**_publish(settings), "endpoint": settings.pubsub_endpoint, "token_url": ""}}
+    return LocalWorkers(home, home, source=source, settings=told)
+
+
+def ssh_workers(settings: Deployed, blobs: Blobs, *, pins: Blobs | None = None, pin_bucket: str = "") -> SshWorkers:
+    """The workers of a deployment's TPUs. Host keys are pinned in the deployment's own bucket, or where `pins` says."""
     from tpufn.adapters.tpu_api import connect
     from tpufn.adapters.tpu_api_attributes import CloudGuestAttributes
 
@@ -66,10 +86,10 @@ def ssh_workers(settings: Deployed, blobs: Blobs) -> SshWorkers:
 
         dialer = IapDialer(settings.project, attributes, _kept(application_token))
     return SshWorkers(
-        SshSite(project=settings.project, topics=topic_id(settings.name, "")),
+        SshSite(project=settings.project, topics=topic_id(settings.name, "") if settings.publishes else None),
         blobs=blobs,
         login=Login(users=FixedUser(USER), keys=runner_key(settings).keys),
-        identity=Identity(StoredHostKeys(blobs, settings.bucket), attributes),
+        identity=Identity(StoredHostKeys(pins or blobs, pin_bucket or settings.bucket), attributes),
         dialer=dialer,
     )
 

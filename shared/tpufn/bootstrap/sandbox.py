@@ -2,32 +2,23 @@
 
 import hashlib
 import os
-import random
 import secrets
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tpufn.adapters.files import FileBlobs
-from tpufn.adapters.local_bus import LocalBus, Mailbox
-from tpufn.adapters.lock import EngineLock
-from tpufn.adapters.sqlite import SqliteStore
-from tpufn.declare import apply_fleet
+from tpufn.adapters.local_bus import Mailbox
+from tpufn.bootstrap.embedded import Parts, declare, keep_nothing, make_parts, make_runner
 from tpufn.domain.attempt import Attempt
-from tpufn.domain.errors import CloudUnavailable
-from tpufn.domain.fleet import Mode
+from tpufn.domain.fleet import Fleet
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX
-from tpufn.embedded import EmbeddedClient
 from tpufn.engine import EmbeddedEngine
-from tpufn.flows.effects import PERFORMERS
 from tpufn.place import Place
-from tpufn.ports import Clock, Commit, Ports
-from tpufn.runner import Runner
+from tpufn.ports import Blobs, Clock, Commit, Ports
 from tpufn.settings import Settings
 from tpufn.simulation.clock import WallClock
 from tpufn.simulation.paced import Holder, PacedClock
@@ -37,47 +28,17 @@ WORKER_CAP = 4
 """Local workers per simulated TPU: a v6e-64 does not start 16 of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What every embedded mode is made of."""
-
-    place: Place
-    clock: Clock
-    store: SqliteStore
-    bus: LocalBus
-    blobs: FileBlobs
-    lock: EngineLock
-    client: EmbeddedClient
-
-
 def parts(place: Place, settings: Settings, *, clock: Clock | None = None, seed: int | None = None) -> Parts:
     """The embedded parts of a place. With a seed the ids of submissions follow from it."""
-    if place.mode is not Mode.SANDBOX:
-        raise CloudUnavailable(f"mode {place.mode} is not available in this build: add --sandbox")
-    clock, directory = clock or WallClock(), place.directory
-    store, bus = SqliteStore(directory / "state.sqlite", clock), LocalBus(directory / "bus.sqlite", clock)
-    with store.cut() as cut:
-        fleet = place.fleet or cut.fleet()
-    regions = SandboxRegions(
-        directory / "buckets.json",
-        declared=dict(fleet.buckets) if fleet else {},
-        regions=fleet.regions if fleet else (),
-    )
-    blobs, lock = FileBlobs(directory / "buckets", regions), EngineLock(directory / "engine.lock")
-    client = EmbeddedClient(
-        mode=place.mode,
-        where=place.where,
-        fleet=fleet,
-        store=store,
-        bus=bus,
-        blobs=blobs,
-        clock=clock,
-        lock=lock,
-        user=settings.user,
-        scratch=directory / "bundles",
-        new_id=(lambda: uuid.uuid4().hex) if seed is None else (lambda: f"seed-{seed}"),
-    )
-    return Parts(place=place, clock=clock, store=store, bus=bus, blobs=blobs, lock=lock, client=client)
+    directory = place.directory
+
+    def blobs(fleet: Fleet | None) -> Blobs:
+        declared = dict(fleet.buckets) if fleet else {}
+        regions = SandboxRegions(directory / "buckets.json", declared=declared, regions=fleet.regions if fleet else ())
+        return FileBlobs(directory / "buckets", regions)
+
+    named = {} if seed is None else {"new_id": lambda: f"seed-{seed}"}
+    return make_parts(place, settings, clock=clock or WallClock(), blobs=blobs, **named)
 
 
 class Sandbox:
@@ -111,7 +72,7 @@ class Sandbox:
             path=directory / "cloud.sqlite",
         )
         ports = Ports(store=p.store, bus=p.bus, cloud=self.simulation, workers=workers, blobs=p.blobs, clock=p.clock)
-        runner = make_runner(ports)
+        runner = make_runner(ports, SANDBOX)
         self._engine = EmbeddedEngine(
             runner,
             p.bus,
@@ -134,7 +95,7 @@ class Sandbox:
         self._engine.deliver(topic, body)
 
     def start(self) -> None:
-        self._engine.start_on(self._apply)
+        self._engine.start_on(lambda: declare(self._parts))
 
     def stop(self) -> None:
         self._engine.stop()
@@ -145,11 +106,7 @@ class Sandbox:
 
     def drain(self, *, timeout: float = 60.0) -> int:
         """From here on nothing is kept warm or idle; the ticks release what no live job uses."""
-        with self._parts.store.cut() as cut:
-            fleet = cut.fleet()
-        if fleet is not None:
-            pools = tuple(replace(pool, keep_warm=0) for pool in fleet.pools)
-            apply_fleet(self._parts.store, replace(fleet, pools=pools, idle_timeout=0.0))
+        keep_nothing(self._parts)
         deadline = time.monotonic() + timeout
         while self._is_held() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -160,10 +117,6 @@ class Sandbox:
         with self._parts.store.cut() as cut:
             return self.simulation.provisioned() > 0 or any(slot.holds_chips for slot in cut.slots())
 
-    def _apply(self) -> None:
-        if self._parts.place.fleet is not None:
-            apply_fleet(self._parts.store, self._parts.place.fleet)
-
 
 def sandbox_secret(home: Path, name: str) -> str:
     """A secret's value in the sandbox: the file `secrets/NAME` of the home directory, else a text that says so."""
@@ -172,16 +125,6 @@ def sandbox_secret(home: Path, name: str) -> str:
         return (home / "secrets" / bare).read_text().rstrip("\n")
     except OSError:
         return f"sandbox value of {bare}"
-
-
-def make_runner(ports: Ports) -> Runner:
-    return Runner(
-        ports,
-        policy=SANDBOX,
-        performers=dict(PERFORMERS),
-        new_id=lambda: uuid.uuid4().hex,
-        jitter=lambda attempt: random.uniform(0.0, 0.01 * 2**attempt),
-    )
 
 
 def _mailbox_path(directory: Path) -> Path:

@@ -227,7 +227,7 @@ class DeploymentKeys(Keys):
     )
     ntfy_server: Word = Field(default="https://ntfy.sh", description="The ntfy server.")
     poll_interval: PollInterval = Field(
-        default=60.0, description="How often clients and the engine of laptop mode look at the cloud.", examples=["60s"]
+        default=10.0, description="How often the engine of laptop mode looks at cloud and buckets.", examples=["60s"]
     )
     poll_concurrency: Positive = Field(default=8, description="How many zones they look at side by side.")
     controller_region: Region = Field(default="us-central1", description="The region of the functions.")
