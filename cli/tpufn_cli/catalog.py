@@ -50,6 +50,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Console",
         (
+            Entry("ssh", "ssh:ssh", "Open a shell on a TPU, or run a command there."),
             Entry("tui", "tui:tui", "Watch and steer everything in a terminal UI."),
             Entry("tmux", "tmux:tmux", "Keep a tmux window for each usable TPU."),
             Entry("mcp", "mcp:mcp", "Serve an assistant over MCP, on standard input and output."),

@@ -192,6 +192,7 @@ class Reading:
 def _slot_view(slot: Slot, fleet: Fleet) -> SlotView:
     pool = fleet.pool(slot.pool)
     attempt = slot.lease.attempt if slot.lease else ""
+    workers = slot.workers if slot.holds_chips else ()
     price = hourly(pool) if pool else 0.0
     if pool is None and slot.type:
         with suppress(ValueError):
@@ -209,7 +210,9 @@ def _slot_view(slot: Slot, fleet: Fleet) -> SlotView:
         attempt=attempt,
         hold=slot.hold,
         tpu=slot.tpu if slot.holds_chips else "",
-        workers=tuple(w.address for w in slot.workers) if slot.holds_chips else (),
+        workers=tuple(w.address for w in workers),
+        reach=tuple(w.reach or w.address for w in workers),
+        requested_at=slot.requested_at if slot.tpu else 0.0,
         cause=slot.cause,
         price_per_hour=price,
     )

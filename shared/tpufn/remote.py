@@ -49,6 +49,8 @@ class Way:
     identity: str = ""
     iap_project: str = ""  # not empty: through IAP
     forwards: tuple[str, ...] = ()  # as for ssh -L
+    agent: bool = False  # whether theirs is forwarded
+    more: tuple[str, ...] = ()  # their own options
     program: str = "ssh"
 
 
@@ -79,14 +81,14 @@ def choose(all: Sequence[Remote], worker: int | None) -> tuple[Remote, ...]:
 
 def shell_arguments(remote: Remote, way: Way) -> list[str]:
     """An interactive shell."""
-    return [way.program, "-t", *_options(remote, way), *_target(remote, way)]
+    return [*_program(way), "-t", *_options(remote, way), *_target(remote, way)]
 
 
 def command_arguments(remote: Remote, way: Way, command: Sequence[str], *, terminal: bool = False) -> list[str]:
     """One command. Its words arrive as they are: the remote shell gets them quoted; one word alone is shell text."""
     text = command[0] if len(command) == 1 else shlex.join(command)
     mode = ["-t"] if terminal else ["-T", "-o", "BatchMode=yes"]
-    return [way.program, *mode, *_options(remote, way), *_target(remote, way), "--", text]
+    return [*_program(way), *mode, *_options(remote, way), *_target(remote, way), "--", text]
 
 
 def known_hosts_lines(all: Iterable[Remote]) -> list[str]:
@@ -149,6 +151,10 @@ def read_holders(worker: int, output: bytes) -> tuple[Holder, ...]:
     )
 
 
+def _program(way: Way) -> list[str]:
+    return [way.program, "-A"] if way.agent else [way.program]
+
+
 def _options(remote: Remote, way: Way) -> list[str]:
     own = {
         "UserKnownHostsFile": way.known_hosts,
@@ -168,7 +174,7 @@ def _options(remote: Remote, way: Way) -> list[str]:
         own["HostKeyAlgorithms"] = _algorithms(remote.key)
     words = [word for name, value in own.items() for word in ("-o", f"{name}={value}")]
     words += ["-i", way.identity, "-o", "IdentitiesOnly=yes"] if way.identity else []
-    return [*words, *(word for forward in way.forwards for word in ("-L", forward))]
+    return [*words, *way.more, *(word for forward in way.forwards for word in ("-L", forward))]
 
 
 def _algorithms(key: str) -> str:

@@ -1,25 +1,14 @@
-"""Runs what `remote` builds: one interactive ssh, or one command on all workers at once with prefixed output."""
+"""Runs command lines on all workers at once: with prefixed output, or to ask for the holders of the TPU devices."""
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tpufn.remote import (
-    TRANSPORT_FAILED,
-    Holder,
-    Remote,
-    Way,
-    command_arguments,
-    devices_command,
-    merged_known_hosts,
-    read_holders,
-    shell_arguments,
-)
+from tpufn.remote import TRANSPORT_FAILED, Holder, Remote, devices_command, merged_known_hosts, read_holders
 
 _PIECE = 1 << 16
 
@@ -33,61 +22,39 @@ def pin(path: Path, all: Sequence[Remote]) -> None:
     scratch.replace(path)
 
 
-def shell(remote: Remote, way: Way) -> int:
-    """An interactive shell on one worker; its exit code."""
-    return subprocess.run(shell_arguments(remote, way), check=False).returncode
-
-
-def run_one(remote: Remote, way: Way, command: Sequence[str]) -> int:
-    """A command on one worker with this process's own input and output."""
-    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return subprocess.run(command_arguments(remote, way, command, terminal=is_terminal), check=False).returncode
-
-
-def run_all(
-    all: Sequence[Remote], way: Way, command: Sequence[str], *, output: BinaryIO, errors: BinaryIO
-) -> Mapping[int, int]:
-    """A command on every worker at once; whole lines come out, with the worker's number in front. Exit codes by
-    worker."""
+def run_all(calls: Mapping[int, Sequence[str]], *, output: BinaryIO, errors: BinaryIO) -> Mapping[int, int]:
+    """A command line for each worker, all at once; whole lines come out, with the worker's number in front. Exit codes
+    by worker."""
     lock = threading.Lock()
-    calls = {
-        each.worker: subprocess.Popen(
-            command_arguments(each, way, command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for each in all
+    running = {
+        worker: subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for worker, arguments in calls.items()
     }
     copies = [
         threading.Thread(target=_copy, args=(source, _prefixed(worker, target, lock)))
-        for worker, call in calls.items()
+        for worker, call in running.items()
         for source, target in ((call.stdout, output), (call.stderr, errors))
     ]
     for copy in copies:
         copy.start()
     for copy in copies:
         copy.join()
-    return {worker: call.wait() for worker, call in calls.items()}
+    return {worker: call.wait() for worker, call in running.items()}
 
 
-def devices(all: Sequence[Remote], way: Way) -> tuple[Mapping[int, tuple[Holder, ...]], Mapping[int, str]]:
-    """Who holds the TPU devices, by worker; and for the workers that did not say, why not."""
-    command, source = devices_command()
-    calls = {
-        each.worker: subprocess.Popen(
-            command_arguments(each, way, [command]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for each in all
+def devices(calls: Mapping[int, Sequence[str]]) -> tuple[Mapping[int, tuple[Holder, ...]], Mapping[int, str]]:
+    """Who holds the TPU devices, by worker, from command lines that run `devices_command`; and for the workers that did
+    not say, why not."""
+    _, source = devices_command()
+    pipe = subprocess.PIPE
+    running = {
+        worker: subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe) for worker, arguments in calls.items()
     }
-    for call in calls.values():
+    for call in running.values():
         _feed(call, source)
     found: dict[int, tuple[Holder, ...]] = {}
     causes: dict[int, str] = {}
-    for worker, call in calls.items():
+    for worker, call in running.items():
         output, errors = call.communicate()
         try:
             found[worker] = read_holders(worker, output)

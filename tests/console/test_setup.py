@@ -94,7 +94,7 @@ def test_how_workers_are_reached(tmp_path: Path) -> None:
     assert command[:2] == ["ssh", "-A"]
     assert command[-1] == "ada@34.1.2.4"
     assert f"UserKnownHostsFile={tmp_path}/console/known_hosts/{slot().tpu}" in command
-    assert first.run("true")[-2:] == ["ada@34.1.2.3", "true"]
+    assert first.run("true")[-3:] == ["ada@34.1.2.3", "--", "true"]
     tunnelled = Way(
         fleet=FLEET.__class__(name="lab", project="p", settings={"ssh_transport": "iap"}),
         mode=Mode.CLOUD,

@@ -35,7 +35,7 @@ def test_the_window_stays_when_its_shell_ends(server: Server) -> None:
     """Even one that ends at once: the last output is what a person needs then."""
     server.mirror(lambda slot: ["sh", "-c", "echo last words; exit 3"]).sync([slot(ONE)])
     until(lambda: server.tmux.windows()[0].dead)
-    assert "last words" in server.run("capture-pane", "-p", "-S", "-", "-t", f"=tpu-ue5b:={ONE}")
+    until(lambda: "last words" in server.run("capture-pane", "-p", "-S", "-", "-t", f"=tpu-ue5b:={ONE}"))
 
 
 def test_open_starts_a_dead_shell_again(server: Server) -> None:

@@ -4,66 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
-import psutil
 import pytest
 
-SOURCE = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("shared", "cli"))
-PATIENCE = 60.0
-
-
-class Shell:
-    """A folder, a state directory, and `tpufn` in them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "src").mkdir()
-        (folder / "src" / "x").write_text("x")
-        self.env = {**os.environ, "PYTHONPATH": SOURCE, "TPUFN_HOME": str(folder / "state")}
-
-    def job(self, command: str, id: str = "fix") -> str:
-        path = self.folder / "job.yaml"
-        keys = f"id: {id}, tpu: v6e-8, buckets: [gs://bkt-us-east5], bundle: src"
-        path.write_text(f"jobs:\n  - {{{keys}, command: '{command}'}}\n")
-        return str(path)
-
-    def start(self, *argv: str, stdout: int | IO[str] = subprocess.PIPE) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-u", "-m", "tpufn_cli", *argv]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=stdout, stderr=pipe, text=True, env=self.env, cwd=self.folder)
-
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*argv)
-        out, err = process.communicate(timeout=PATIENCE)
-        return subprocess.CompletedProcess(argv, process.returncode, out, err)
-
-    def running(self) -> list[str]:
-        """What runs below this folder: agents, jobs and their children."""
-        found = []
-        for process in psutil.process_iter(["cmdline", "environ", "cwd"]):
-            marks = (process.info["cwd"] or "", (process.info["environ"] or {}).get("TPUFN_HOST", ""))
-            if process.pid != os.getpid() and any(mark.startswith(f"{self.folder}/state") for mark in marks):
-                found.append(" ".join(process.info["cmdline"] or ()))
-        return found
-
-    @contextmanager
-    def engine(self) -> Iterator[None]:
-        up = self.start("up", "--sandbox")
-        try:
-            until(up.stderr, "the engine runs")
-            yield
-        finally:
-            up.send_signal(signal.SIGINT)
-            up.communicate(timeout=PATIENCE)
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+from .shell import PATIENCE, Shell, until
 
 
 def test_another_job_under_a_taken_id_is_a_conflict(shell: Shell) -> None:
@@ -85,11 +31,6 @@ def test_the_same_submission_again_is_the_same_job(shell: Shell) -> None:
         for _ in range(2):
             again = shell.run("submit", "--sandbox", path, "--job-id", "named", "--wait")
             assert again.returncode == 1, again.stderr
-
-
-def until(stream: IO[str] | None, text: str) -> None:
-    assert stream is not None
-    assert any(text in line for line in stream), f"ended before {text!r}"
 
 
 def terminate(process: "subprocess.Popen[str]") -> None:

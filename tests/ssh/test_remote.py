@@ -22,7 +22,7 @@ from tpufn.remote import (
     shell_arguments,
     with_public_key,
 )
-from tpufn.remote_run import devices, ended, pin, run_all, run_one, worst
+from tpufn.remote_run import devices, ended, pin, run_all, worst
 
 from .site import NAME
 from .sshd import USER, new_key
@@ -46,12 +46,16 @@ def workers(site):
     return remotes(NAME, "zone-a", [server.reach for server in site.servers], keys=keys)
 
 
+def calls(workers, way, command):
+    return {each.worker: command_arguments(each, way, command) for each in workers}
+
+
 def test_all_workers_at_once_with_their_number_in_front(workers, way, tmp_path):
     """Whole lines, both streams, an exit code for each."""
     pin(tmp_path / "known_hosts", workers)
     output, errors = io.BytesIO(), io.BytesIO()
     command = ["bash", "-c", 'echo "at ${HOME##*/}"; printf half; echo oops >&2; exit 3']
-    codes = run_all(workers, way, command, output=output, errors=errors)
+    codes = run_all(calls(workers, way, command), output=output, errors=errors)
     assert codes == dict.fromkeys(range(4), 3)
     assert sorted(output.getvalue().splitlines()) == sorted(
         line for i in range(4) for line in (b"%d| at home" % i, b"%d| half" % i)
@@ -65,7 +69,7 @@ def test_words_of_a_command_arrive_as_they_are(workers, way, tmp_path):
     pin(tmp_path / "known_hosts", workers)
     words = ["a b", "$HOME", "it's", '"', "", "-x"]
     output = io.BytesIO()
-    run_all(workers[:1], way, ["printf", "<%s>", *words], output=output, errors=io.BytesIO())
+    run_all(calls(workers[:1], way, ["printf", "<%s>", *words]), output=output, errors=io.BytesIO())
     assert output.getvalue().decode() == "0| " + "".join(f"<{w}>" for w in words) + "\n"
 
 
@@ -73,7 +77,8 @@ def test_changed_host_key_is_refused(workers, way, tmp_path):
     """Their known_hosts is not asked; ours says another key."""
     pin(tmp_path / "known_hosts", [replace(workers[0], key=new_key()[1])])
     errors = io.BytesIO()
-    codes = run_all([replace(workers[0], key=new_key()[1])], way, ["true"], output=io.BytesIO(), errors=errors)
+    changed = [replace(workers[0], key=new_key()[1])]
+    codes = run_all(calls(changed, way, ["true"]), output=io.BytesIO(), errors=errors)
     assert (codes, ended(codes[0])) == ({0: 255}, "ssh could not connect")
     assert b"Host key verification failed" in errors.getvalue()
 
@@ -81,7 +86,7 @@ def test_changed_host_key_is_refused(workers, way, tmp_path):
 def test_unpinned_worker_is_trusted_once(workers, way, tmp_path):
     """Under the generation's name, in our file."""
     plain = replace(workers[0], key="")
-    assert run_one(plain, way, ["true"]) == 0
+    assert subprocess.run(command_arguments(plain, way, ["true"]), check=False).returncode == 0
     assert (tmp_path / "known_hosts").read_text().split()[0] == f"{NAME}-w0"
 
 
@@ -97,7 +102,8 @@ def test_devices_and_their_holders(workers, way, tmp_path):
         )
     [holder] = read_holders(1, done.stdout)
     assert (holder.worker, holder.pid, holder.device) == (1, os.getpid(), str(device))
-    found, causes = devices([*workers, replace(workers[0], worker=9, reach="127.0.0.1:1")], way)
+    command, _ = devices_command()
+    found, causes = devices(calls([*workers, replace(workers[0], worker=9, reach="127.0.0.1:1")], way, [command]))
     assert (set(found), set(causes)) == ({0, 1, 2, 3}, {9})
     assert "Connection refused" in causes[9] or "could not connect" in causes[9]
 

@@ -143,6 +143,28 @@ def tailscale(options: Options, names: tuple[str, ...], as_json: bool) -> int:
     return 1 if any(failed.values()) else 0
 
 
+@slots.command("devices", epilog=epilog("tpufn slots devices spot-v6e16-ue5a-1 --json"))
+@click.argument("name", metavar="SLOT|JOB")
+@as_json
+@choosing
+def devices(options: Options, name: str, as_json: bool) -> int:
+    """Show who holds the TPU devices on each worker.
+
+    A process that still has a device open keeps the next one from starting. Exits with 1 if a worker does not answer.
+    """
+    from tpufn.remote import devices_command
+    from tpufn.remote_run import devices as ask
+    from tpufn_cli.console.opening import open_site
+    from tpufn_cli.render.devices import tell
+
+    site = open_site(options, quiet=as_json)
+    slot = site.place_of(name)
+    command, _ = devices_command()
+    found, causes = ask({host.worker: host.run(command) for host in site.hosts(slot)})
+    tell(slot.name, found, causes, as_json=as_json)
+    return 1 if causes else 0
+
+
 def _joined(causes: Mapping[int, str]) -> str:
     return "; ".join(f"worker {worker}: {cause}" for worker, cause in causes.items()) or "joined"
 

@@ -7,14 +7,16 @@ Host keys are kept for each TPU: a new generation of a slot is a new machine, of
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from tpufn.domain.errors import Conflict
+from tpufn import remote as ssh
+from tpufn.domain.errors import Conflict, InputError
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.slot import THERE, SlotState
 from tpufn.domain.views import SlotView
+from tpufn.remote import Remote
 
 REACHABLE = THERE | {SlotState.BOOTING}
 
@@ -28,8 +30,10 @@ class Host(Protocol):
     def is_remote(self) -> bool:
         """Whether it needs an SSH agent with a key."""
 
-    def shell(self) -> list[str]: ...
-    def run(self, script: str) -> list[str]:
+    def shell(self, forwards: Sequence[str] = ()) -> list[str]:
+        """`forwards`: ports, as for `ssh -L`. Raises InputError where there is nothing to forward."""
+
+    def run(self, script: str, *, terminal: bool = False) -> list[str]:
         """Runs shell text with the caller's standard input; nothing secret may be in it."""
 
 
@@ -41,11 +45,13 @@ class LocalHost:
     directory: Path
     is_remote: bool = False
 
-    def shell(self) -> list[str]:
+    def shell(self, forwards: Sequence[str] = ()) -> list[str]:
+        if forwards:
+            raise InputError("-L is for TPUs: a sandbox's worker is this machine, its ports are here already")
         enter = 'cd "$1" && HOME="$1/home" exec "${SHELL:-sh}" -i'
         return ["sh", "-c", enter, "sh", str(self.directory)]
 
-    def run(self, script: str) -> list[str]:
+    def run(self, script: str, *, terminal: bool = False) -> list[str]:
         home = self.directory / "home"
         return ["env", f"HOME={home}", "TPUFN_SANDBOX=1", "sh", "-c", f"cd {shlex.quote(str(home))} && {script}"]
 
@@ -54,32 +60,19 @@ class LocalHost:
 class SshHost:
     """A worker that plain ssh reaches."""
 
-    worker: int
-    address: str
-    user: str
-    known_hosts: Path
-    options: tuple[str, ...] = ()
+    remote: Remote
+    way: ssh.Way
     is_remote: bool = True
 
-    def shell(self) -> list[str]:
-        return ["ssh", "-A", *self._options(), self._target()]
+    @property
+    def worker(self) -> int:
+        return self.remote.worker
 
-    def run(self, script: str) -> list[str]:
-        return ["ssh", "-A", "-T", "-o", "BatchMode=yes", *self._options(), self._target(), script]
+    def shell(self, forwards: Sequence[str] = ()) -> list[str]:
+        return ssh.shell_arguments(self.remote, replace(self.way, forwards=tuple(forwards)))
 
-    def _target(self) -> str:
-        return f"{self.user}@{self.address.partition(':')[0]}"
-
-    def _options(self) -> list[str]:
-        port = self.address.partition(":")[2]
-        settings = {
-            "StrictHostKeyChecking": "accept-new",
-            "UserKnownHostsFile": str(self.known_hosts),
-            "ConnectTimeout": "15",
-            "ServerAliveInterval": "30",
-        }
-        named = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
-        return [*named, *(["-p", port] if port else []), *self.options]
+    def run(self, script: str, *, terminal: bool = False) -> list[str]:
+        return ssh.command_arguments(self.remote, self.way, [script], terminal=terminal)
 
 
 @dataclass(frozen=True)
@@ -93,11 +86,11 @@ class TunnelHost:
     user: str
     is_remote: bool = True
 
-    def shell(self) -> list[str]:
-        return self._gcloud()
+    def shell(self, forwards: Sequence[str] = ()) -> list[str]:
+        return [*self._gcloud(), *(f"--ssh-flag=-L {forward}" for forward in forwards)]
 
-    def run(self, script: str) -> list[str]:
-        return [*self._gcloud(), "--ssh-flag=-T", f"--command={script}"]
+    def run(self, script: str, *, terminal: bool = False) -> list[str]:
+        return [*self._gcloud(), f"--ssh-flag={'-t' if terminal else '-T'}", f"--command={script}"]
 
     def _gcloud(self) -> list[str]:
         where = (f"--zone={self.zone}", f"--project={self.project}", f"--worker={self.worker}")
@@ -132,15 +125,8 @@ def hosts_of(slot: SlotView, way: Way) -> tuple[Host, ...]:
         )
     known = way.home / "console" / "known_hosts" / slot.tpu
     known.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return tuple(
-        SshHost(index, address, way.user, known, way.options) for index, address in enumerate(_addresses(slot))
-    )
-
-
-def _addresses(slot: SlotView) -> Sequence[str]:
-    """Where we reach each worker, as far as that is known beside the address that the siblings use."""
-    reach: Sequence[str] = getattr(slot, "reach", ())
-    return [near or far for near, far in zip(reach, slot.workers, strict=True)] if reach else slot.workers
+    own = ssh.Way(known_hosts=str(known), user=way.user, agent=True, more=way.options)
+    return tuple(SshHost(each, own) for each in ssh.remotes(slot.tpu, slot.zone, slot.reach or slot.workers))
 
 
 def _local(slot: SlotView, way: Way) -> tuple[Host, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tpufn.client import Client
-from tpufn.domain.errors import NotFound
+from tpufn.domain.errors import Conflict, NotFound
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.views import SlotView
 from tpufn_cli.console import setup, tailscale
@@ -85,6 +85,19 @@ class Site:
             options=tuple(self.config.text("ssh.options").split()),
         )
         return hosts_of(slot, way)
+
+    def place_of(self, name: str) -> SlotView:
+        """The slot of that name, or the one that the job of that name is on. Raises NotFound, Conflict."""
+        slots = {slot.name: slot for slot in self.client.slots()}
+        if name in slots:
+            return slots[name]
+        try:
+            job = self.client.job(name).job
+        except NotFound:
+            raise NotFound(f"there is no slot and no job {name}; `tpufn slots` and `tpufn jobs` list them") from None
+        if job.slot not in slots:
+            raise Conflict(f"{name} is {job.state} and has no TPU; `tpufn why {name}` says what it waits for")
+        return slots[job.slot]
 
     def shell(self, slot: SlotView, worker: int = 0) -> list[str]:
         """The command line of a shell on a worker. Raises NotFound for a worker that it does not have."""

@@ -260,7 +260,7 @@ def _facts(site: Site, slot: SlotView) -> dict[str, Any]:
     ssh = _or_why(lambda: shlex.join(site.shell(slot)))
     window = _or_why(lambda: _window(site, slot))
     asked = [n.at for n in site.client.feed(limit=1000) if n.slot == slot.name and n.event == "slot.requesting"]
-    created = float(getattr(slot, "requested_at", 0.0) or (asked[-1] if asked and slot.tpu else 0.0))
+    created = slot.requested_at or (asked[-1] if asked and slot.tpu else 0.0)
     return {"ssh": ssh, "window": window, "created": created, "set_up": site.memory.set_up().get(slot.tpu, "")}
 
 

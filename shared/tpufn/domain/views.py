@@ -69,9 +69,11 @@ class SlotView:
     attempt: str
     hold: str
     tpu: str
-    workers: tuple[str, ...]
+    workers: tuple[str, ...]  # their addresses, as they see each other
     cause: str
     price_per_hour: float
+    reach: tuple[str, ...] = ()  # where others reach them: host or host:port
+    requested_at: float = 0.0  # Unix seconds; 0 where nothing is asked for
 
 
 @dataclass(frozen=True, kw_only=True)
