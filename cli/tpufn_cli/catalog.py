@@ -61,6 +61,9 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Deployment",
         (
             Entry("fleet", "fleet:fleet", "Declare the fleet."),
+            Entry("deploy", "deploy:deploy", "Make or change a deployment in its project."),
+            Entry("destroy", "deploy:destroy", "Take a deployment away: its TPUs first, then all else."),
+            Entry("doctor", "doctor:doctor", "Check what a deployment needs, and say what mends it."),
             Entry("tick", "ticks:tick", "Compare what is with what should be, now."),
             Entry("pause", "ticks:pause", "Stop the ticks for maintenance."),
             Entry("resume", "ticks:resume", "Start the ticks again."),

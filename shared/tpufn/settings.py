@@ -17,6 +17,7 @@ class Settings:
     database: str = ""  # a Firestore database that is not the deployment's own
     storage_endpoint: str = ""  # empty endpoints are Google's own; others serve tests
     scheduler_endpoint: str = ""
+    tpu_endpoint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ def load(*, home: str | None = None, deployment: str | None = None) -> Settings:
         database=env.get("TPUFN_DATABASE", ""),
         storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
         scheduler_endpoint=env.get("TPUFN_SCHEDULER_ENDPOINT", ""),
+        tpu_endpoint=env.get("TPUFN_TPU_ENDPOINT", ""),
         user=env.get("USER") or env.get("USERNAME") or "somebody",
     )
 

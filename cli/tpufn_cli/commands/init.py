@@ -1,5 +1,6 @@
 """`tpufn init`: two files to start from."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -13,34 +14,67 @@ next:
   3. edit job.yaml: your buckets, your command
   4. tpufn validate-jobs job.yaml
   5. tpufn --sandbox run job.yaml    tries it here, without a cloud account
-  6. tpufn run job.yaml              runs it on Google Cloud"""
+  6. tpufn run job.yaml              runs it on Google Cloud, with an engine on this machine
+     tpufn deploy                    or, with `mode: cloud`: functions do it, and `tpufn submit` hands jobs to them"""
+FILE = "deployment.yaml"
 
 
-@command("tpufn init", "tpufn init experiments/lab")
-@click.argument("folder", metavar="[FOLDER]", default=".")
-def init(folder: str) -> None:
+@command("tpufn init", "tpufn init experiments/lab --yes", "tpufn init --from-tpu-manager config.toml")
+@click.argument("folder", metavar="[FOLDER]", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing: write the commented template.")
+@click.option("--from-tpu-manager", "config", metavar="CONFIG.TOML", help="Bring the slots over from its config.")
+def init(folder: Path, yes: bool, config: str | None) -> None:
     """Write a deployment.yaml and a job.yaml to start from.
 
-    Existing files are never overwritten.
+    In a terminal it asks for project, TPU types and zones, and shows what there is and what it costs. Existing files
+    are never overwritten.
     """
     from importlib.resources import files
 
-    templates = [item for item in (files("tpufn_cli") / "examples" / "init").iterdir() if item.is_file()]
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    written = [_write(Path(folder) / item.name, item.read_bytes()) for item in sorted(templates, key=lambda i: i.name)]
-    if not any(written):
+    templates = {i.name: i.read_bytes() for i in (files("tpufn_cli") / "examples" / "init").iterdir() if i.is_file()}
+    if all((folder / name).exists() for name in templates):
         from tpufn.domain.errors import Conflict
 
         raise Conflict(f"nothing written: the files exist already in {folder}; name another folder")
+    if not (folder / FILE).exists() and (made := _made(folder, config, asks=not yes)):
+        templates[FILE] = made.encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(templates):
+        _write(folder / name, templates[name])
     click.echo(NEXT)
 
 
-def _write(path: Path, content: bytes) -> bool:
+def _made(folder: Path, config: str | None, *, asks: bool) -> str:
+    """A deployment file of the person's own; "" for the template."""
+    if config is not None:
+        return _imported(folder, config)
+    if not asks or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return ""
+    from tpufn_cli.flow.starting import ask
+
+    return ask()
+
+
+def _imported(folder: Path, config: str) -> str:
+    import os
+
+    from tpufn.spec.deployment import parse_deployment
+    from tpufn.spec.scalars import slugified
+    from tpufn.spec.tpu_manager import convert
+
+    name = slugified(folder.absolute().name)[:26].strip("-") or "lab"
+    found = convert(Path(config).read_text("utf-8"), os.environ, name=name)
+    parse_deployment(FILE, found.text, base=folder)  # what we write must be right
+    for note in found.notes:
+        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    return found.text
+
+
+def _write(path: Path, content: bytes) -> None:
     try:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
         click.echo(f"kept     {path} (exists)")
-        return False
+        return
     click.echo(f"written  {path}")
-    return True

@@ -16,7 +16,7 @@ from tpufn.spec.fleet_model import UNUSED, DeploymentKeys, TpuKeys
 from tpufn.spec.fleet_rules import advice, problems
 from tpufn.spec.pools import Declared, default_runtime, make_pools
 from tpufn.spec.problems import Loc, Report
-from tpufn.spec.yaml_source import Source, load
+from tpufn.spec.yaml_source import Source, load, parse
 
 MAX_SCRIPT = 128 * 1024
 _UNNAMED = DeploymentKeys(name="x", project="unnamed", tpus=())
@@ -35,10 +35,18 @@ class LoadedDeployment:
 
 def load_deployment(path: str | PathLike[str]) -> LoadedDeployment:
     """Read and validate a deployment file. Raises InputError with every problem."""
-    source = load(path)
+    return _loaded(load(path), Path(path).absolute().parent)
+
+
+def parse_deployment(name: str, text: str, *, base: Path) -> LoadedDeployment:
+    """The same for text that is no file yet."""
+    return _loaded(parse(name, text.encode()), base)
+
+
+def _loaded(source: Source, base: Path) -> LoadedDeployment:
     report = source.report()
     declared = _declared(source, report)
-    script, problem = _script(declared.keys.startup_script, Path(path).absolute().parent)
+    script, problem = _script(declared.keys.startup_script, base)
     if problem:
         report.add(("startup_script",), problem)
     pools = make_pools(declared)

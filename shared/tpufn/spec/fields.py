@@ -27,7 +27,11 @@ Duration = Annotated[float, BeforeValidator(scalars.seconds), PlainSerializer(sc
 BucketUri = Annotated[str, BeforeValidator(scalars.bucket), _plain("string", pattern="^gs://[^/]+/?$")]
 Zone = Annotated[str, BeforeValidator(scalars.zone), _plain("string", examples=["us-central2-b"])]
 Region = Annotated[str, BeforeValidator(scalars.region), _plain("string", examples=["us-central2"])]
-Slug = Annotated[str, BeforeValidator(scalars.slug), _plain("string", pattern=f"^{scalars.SLUG.pattern}$")]
+DeploymentName = Annotated[
+    str,
+    BeforeValidator(scalars.deployment_name),
+    _plain("string", pattern=f"^{scalars.SLUG.pattern}$", maxLength=scalars.NAME_LENGTH),
+]
 JobId = Annotated[str, BeforeValidator(scalars.job_id), _plain("string", pattern=f"^{scalars.JOB_ID.pattern}$")]
 SecretName = Annotated[
     str, BeforeValidator(scalars.secret_name), _plain("string", pattern=f"^{scalars.SECRET.pattern}$")

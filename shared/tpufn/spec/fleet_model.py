@@ -11,13 +11,13 @@ from tpufn.spec.checked import Keys
 from tpufn.spec.fields import (
     BucketUri,
     Count,
+    DeploymentName,
     Flag,
     ModelName,
     ModeName,
     Positive,
     Region,
     SecretName,
-    Slug,
     Text,
     TransportName,
     Word,
@@ -170,7 +170,7 @@ class TpuKeys(Keys):
 class DeploymentKeys(Keys):
     """The top of deployment.yaml."""
 
-    name: Slug = Field(description="The deployment's name; part of every cloud name.", examples=["lab"])
+    name: DeploymentName = Field(description="The deployment's name; part of every cloud name.", examples=["lab"])
     project: ProjectId = Field(description="The Google Cloud project's id.", examples=["my-project"])
     tpus: tuple[TpuKeys, ...] = Field(description="The TPUs that may be used.", examples=["[...]"])
     mode: ModeName = Field(

@@ -179,6 +179,18 @@ def slug(value: object) -> str:
     return found
 
 
+NAME_LENGTH = 26
+"""The longest name of a deployment: 49 characters for the service behind `tpufn-NAME-capacity-race`, and 63 for the
+bucket `PROJECT-tpufn-NAME` (terraform/variables.tf)."""
+
+
+def deployment_name(value: object) -> str:
+    found = slug(value)
+    if len(found) > NAME_LENGTH:
+        raise ValueError(f"has {len(found)} characters; take at most {NAME_LENGTH}: it is part of every cloud name")
+    return found
+
+
 def slugified(name: str) -> str:
     """The nearest slug: `My Run_2` is `my-run-2`. Empty when nothing of it can stay."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
