@@ -60,6 +60,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Deployment",
         (
+            Entry("simulate", "simulate:simulate", "Play a workload through a deployment, on simulated capacity."),
             Entry("fleet", "fleet:fleet", "Declare the fleet."),
             Entry("deploy", "deploy:deploy", "Make or change a deployment in its project."),
             Entry("destroy", "deploy:destroy", "Take a deployment away: its TPUs first, then all else."),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tpufn.domain.capacity import CreateOutcome
 from tpufn.domain.errors import InputError
 from tpufn.domain.fleet import Fleet, Mode
 from tpufn.domain.job import Job, Priority
@@ -74,6 +75,9 @@ class Client(Protocol):
 
     def pools(self) -> tuple[PoolOutlook, ...]:
         """Every pool with its slots, its last outcome and its cool-down."""
+
+    def outcomes(self, *, limit: int = 1000) -> tuple[CreateOutcome, ...]:
+        """How the latest requests for capacity ended, newest first."""
 
     def advice(self) -> tuple[str, ...]:
         """What a person should know before anything else: versions that do not fit, each with the command that mends

@@ -10,8 +10,9 @@ from tpufn.decide.explain import WhySnapshot, explain, outlook
 from tpufn.decide.submit import TAKEN, is_of, rejected_id
 from tpufn.domain.accelerators import price_per_hour
 from tpufn.domain.attempt import Attempt
+from tpufn.domain.capacity import CreateOutcome
 from tpufn.domain.errors import CloudUnavailable, Conflict, InputError, NotFound
-from tpufn.domain.fleet import Fleet, Mode, accepting_pools, pool_keys
+from tpufn.domain.fleet import Fleet, Mode, accepting_pools
 from tpufn.domain.job import Job, JobState
 from tpufn.domain.notes import Note
 from tpufn.domain.slot import Slot, SlotState
@@ -77,7 +78,7 @@ class Reading:
         with self._store.cut() as cut:
             job, fleet = self._job(cut, id), self._fleet(cut)
             pools = accepting_pools(fleet, job.accepts)
-            keys = frozenset(key for pool in pools for key in pool_keys(pool))
+            keys = frozenset(key for pool in pools for key in pool.keys)
             ahead = cut.jobs_wanting(keys, states=(JobState.PENDING,), limit=51) if job.wants_capacity and keys else ()
             snapshot = WhySnapshot(
                 now=cut.now,
@@ -129,6 +130,10 @@ class Reading:
             seen[piece.key] = seen.get(piece.key, 0) + len(data)
             number = int(piece.key.rsplit("/", 2)[1].removeprefix("worker-"))
             yield LogPiece(attempt=attempt.number, worker=number, data=data)
+
+    def outcomes(self, *, limit: int = 1000) -> tuple[CreateOutcome, ...]:
+        with self._store.cut() as cut:
+            return tuple(cut.outcomes(limit=limit))
 
     def slots(self) -> tuple[SlotView, ...]:
         with self._store.cut() as cut:

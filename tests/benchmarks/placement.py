@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "shared"))
 
 from tpufn.decide.matching import Bin, Matching
-from tpufn.domain.fleet import Pool, job_keys, pool_keys
+from tpufn.domain.fleet import Pool, job_keys
 from tpufn.domain.job import Priority, rank
 
 ZONES = {
@@ -68,7 +68,7 @@ def heads_of(jobs: list[tuple[str, tuple[str, ...], str]]) -> list[tuple[str, st
 def bins_of(slots: list[tuple[str, str, str]]) -> list[Bin]:
     room = Counter((kind, zone) for _, kind, zone in slots)
     pools = [Pool(id=f"{kind}@{zone}", type=kind, zone=zone, count=n) for (kind, zone), n in sorted(room.items())]
-    return [Bin(name=p.id, keys=pool_keys(p), room=p.count) for p in pools]
+    return [Bin(name=p.id, keys=p.keys, room=p.count) for p in pools]
 
 
 def reference(heads: list[tuple[str, str, tuple[str, ...]]], bins: list[Bin], weights: list[float]) -> float:

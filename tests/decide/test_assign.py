@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tpufn.decide.assign import GROUP, decide, pinned, plan, unpinned
 from tpufn.domain.attempt import Attempt, AttemptState
-from tpufn.domain.fleet import Fleet, Model, pool_keys, slot_key
+from tpufn.domain.fleet import Fleet, Model, slot_key
 from tpufn.domain.job import Job, JobState, Priority
 from tpufn.domain.slot import Slot, SlotState
 
@@ -234,7 +234,7 @@ def queues(draw: st.DrawFn, *, size: int = 10) -> tuple[Job, ...]:
 def fits(of: Job, s: Slot) -> bool:
     p = WHOLE.pool(s.pool)
     assert p is not None
-    return not (pool_keys(p) | {slot_key(s.name)}).isdisjoint(of.accepts)
+    return not (p.keys | {slot_key(s.name)}).isdisjoint(of.accepts)
 
 
 def could_all(jobs: list[Job], free: frozenset[Slot]) -> bool:

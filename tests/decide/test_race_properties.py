@@ -12,7 +12,7 @@ from tpufn.decide.race import decide
 from tpufn.decide.request import chips_left
 from tpufn.domain.accelerators import accelerator
 from tpufn.domain.capacity import Class, Scope, type_scope, zone_scope
-from tpufn.domain.fleet import Model, Pool, pool_keys, slot_key
+from tpufn.domain.fleet import Model, Pool, slot_key
 from tpufn.domain.job import Job, JobState, Priority
 from tpufn.domain.slot import LEGS, Slot, SlotState
 
@@ -99,7 +99,7 @@ def outcome(world: World) -> Decision:
 
 
 def fits(of: Job, p: Pool, name: str) -> bool:
-    return not (pool_keys(p) | {slot_key(name)}).isdisjoint(of.accepts)
+    return not (p.keys | {slot_key(name)}).isdisjoint(of.accepts)
 
 
 def unmatched(world: World) -> list[Job]:
@@ -166,7 +166,7 @@ def test_no_pool_asks_and_gives_up_at_once_while_a_head_goes_without(world: Worl
         spare = [s.name for s in mine if s.name in lost]
         if not is_blocked(p, scopes) and chips[p.scope] >= p.chips:
             spare += [s.name for s in mine if s.state is SlotState.FREE and s.name not in asked]
-        here = [j for j in heads if pool_keys(p).isdisjoint(j.accepts) is False]
+        here = [j for j in heads if p.keys.isdisjoint(j.accepts) is False]
         assert not spare or len(here) <= len(kept)
         there = sum(s.state in {SlotState.IDLE, SlotState.BUSY, SlotState.CLEANING} for s in mine)
         assert not spare or there + len(kept) >= p.keep_warm

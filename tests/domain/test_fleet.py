@@ -15,7 +15,6 @@ from tpufn.domain.fleet import (
     accepting_pools,
     job_keys,
     pool_id,
-    pool_keys,
     slot_key,
     zone_code,
 )
@@ -148,7 +147,7 @@ def test_a_named_slot_is_the_only_key_besides_the_mark() -> None:
 def test_two_pools_share_keys_only_where_they_are_alike(two: list[Pool]) -> None:
     """Why: a key that two unlike pools answered to would send a job where it cannot run."""
     for a, b in combinations(two, 2):
-        for key in pool_keys(a) & pool_keys(b):
+        for key in a.keys & b.keys:
             kind, _, place = key.rpartition("@")
             model, _, type = kind.rpartition(":")
             assert type in ("*", a.type)

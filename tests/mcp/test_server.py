@@ -108,6 +108,23 @@ def test_a_race_keeps_the_first(assistant: Any) -> None:
     asyncio.run(go())
 
 
+def test_a_plan(assistant: Any, place: Path) -> None:
+    """What a fleet would do is asked before anything is bought; a wrong file is told in words."""
+
+    async def go() -> None:
+        async with assistant() as ai:
+            jobs = place / "load.yaml"
+            jobs.write_text("jobs: [{tpu: any, duration: 30m, count: 3}]\n")
+            asked = {"deployment": str(place / "deployment.yaml"), "jobs": str(jobs), "days": 0.2}
+            (plan,) = (await ai.call("simulate", **asked))["report"]["plans"]
+            assert (plan["summary"]["jobs"], plan["summary"]["finished"]) == (3, 3)
+            jobs.write_text("jobs: [{tpu: v6e-20, duration: 30m}]\n")
+            with pytest.raises(Refused, match="there is no v6e-20"):
+                await ai.call("simulate", **asked)
+
+    asyncio.run(go())
+
+
 def test_a_job_from_file_to_output(assistant: Any, place: Path) -> None:
     """Validate, submit twice with one key, wait, read the output in pages, learn why it ended."""
 

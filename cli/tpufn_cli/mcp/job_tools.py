@@ -129,11 +129,8 @@ class JobTools:
         self, deployment: str, jobs: str, days: Annotated[float, Field(gt=0, le=60)] = 14
     ) -> results.Simulation:
         """Simulate a deployment file under a load of jobs (both paths): waits, utilisation, preemptions, cost."""
-        from tpufn_cli.catalog import COMMANDS
         from tpufn_cli.console.children import Children
 
-        if "simulate" not in COMMANDS:
-            raise InputError("this version of tpufn has no `tpufn simulate`; install a newer one")
         lines: list[str] = []
         command = [sys.executable, "-m", "tpufn_cli", "simulate", deployment, jobs, "--days", f"{days:g}", "--json"]
         code = Children().run(command, line=lines.append, timeout=_SIMULATION_SECONDS)

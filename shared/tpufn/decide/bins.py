@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tpufn.decide.matching import Bin
 from tpufn.domain.accelerators import price_per_hour
-from tpufn.domain.fleet import Fleet, Model, Pool, pool_keys, slot_key
+from tpufn.domain.fleet import Fleet, Model, Pool, slot_key
 from tpufn.domain.job import Job
 from tpufn.domain.slot import Slot, SlotState
 
@@ -35,7 +35,7 @@ def idle_bins(fleet: Fleet, idle: Sequence[Slot], named: frozenset[str]) -> tupl
     """Bins in the order of price. A named slot answers to its pool's keys too."""
     bins = []
     for pool in by_price(fleet):
-        keys = pool_keys(pool)
+        keys = pool.keys
         here = [s.name for s in idle if s.pool == pool.id]
         single = [name for name in here if name in named]
         if len(here) > len(single):

@@ -17,7 +17,7 @@ from tpufn.decide.release import released, slot_note
 from tpufn.decide.request import chips_left, guard, request
 from tpufn.domain.capacity import Scope
 from tpufn.domain.effects import job_entity
-from tpufn.domain.fleet import Fleet, Pool, pool_keys, slot_key
+from tpufn.domain.fleet import Fleet, Pool, slot_key
 from tpufn.domain.job import Job
 from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
@@ -70,7 +70,7 @@ class Walk:
         for room in self.rooms:
             places = [s.name for s in (*room.legs, *room.free) if self._is_open(s, room)]
             if places:
-                keys |= pool_keys(room.pool) | {slot_key(name) for name in places if name in self._named}
+                keys |= room.pool.keys | {slot_key(name) for name in places if name in self._named}
         return frozenset(keys)
 
     def offer(self, job: Job) -> None:
@@ -94,7 +94,7 @@ class Walk:
                     self._book(slot, "", room)
 
     def _take(self, wanted: frozenset[str], job: str, room: Room) -> Slot | None:
-        pool_wide = bool(wanted & pool_keys(room.pool))
+        pool_wide = bool(wanted & room.pool.keys)
         for slot in sorted((*room.legs, *room.free), key=self._is_named):
             if (pool_wide or slot_key(slot.name) in wanted) and self._is_open(slot, room):
                 self._book(slot, job, room)

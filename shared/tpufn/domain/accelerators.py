@@ -206,6 +206,7 @@ def all_types() -> tuple[str, ...]:
     return tuple(f"{f.prefix}-{size}" for f in FAMILIES.values() for size in f.sizes)
 
 
+@cache
 def region_of(zone: str) -> str:
     """`us-central2-b` is in `us-central2`. Raises ValueError on anything that is not a zone."""
     match = _ZONE.fullmatch(zone)
@@ -214,6 +215,7 @@ def region_of(zone: str) -> str:
     return match[1]
 
 
+@cache
 def price_per_hour(type: str, zone: str, *, spot: bool) -> float:
     """List price of a whole slice in USD per hour: an estimate, from the catalogue's date."""
     kind = accelerator(type)

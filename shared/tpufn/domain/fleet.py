@@ -1,7 +1,7 @@
 """The fleet: what deployment.yaml declares. Pools with ceilings, and the fixed table of slots that follows from them.
 
 Placement keys connect jobs with pools without naming either in the other. A job's `accepts` holds keys made from the
-job alone; a pool answers to every key in `pool_keys`. A key is `[MODEL:]TYPE@PLACE`, with TYPE `*` for any type and
+job alone; a pool answers to every key in its `keys`. A key is `[MODEL:]TYPE@PLACE`, with TYPE `*` for any type and
 PLACE a region or a zone, or `slot:NAME` for one slot.
 """
 
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from tpufn.domain.accelerators import Accelerator, accelerator, region_of
 
@@ -44,27 +45,33 @@ class Pool:
     subnetwork: str = ""
     bootstrap: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def region(self) -> str:
         return region_of(self.zone)
 
-    @property
+    @cached_property
     def accelerator(self) -> Accelerator:
         return accelerator(self.type)
 
-    @property
+    @cached_property
     def chips(self) -> int:
         return self.accelerator.chips
 
-    @property
+    @cached_property
     def scope(self) -> str:
         """What a chip limit covers: (provisioning model, family, zone)."""
         return f"chips:{self.model}:{self.accelerator.family}:{self.zone}"
 
-    @property
+    @cached_property
     def slots(self) -> tuple[str, ...]:
         """Its slots' names, stable for as long as the pool is in the file."""
         return (self.existing,) if self.existing else tuple(f"{self.id}-{i}" for i in range(1, self.count + 1))
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Every placement key that it answers to (without those of its single slots)."""
+        plain = [f"{kind}@{place}" for kind in (self.type, "*") for place in (self.region, self.zone)]
+        return frozenset(plain) | {f"{self.model}:{key}" for key in plain}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +112,6 @@ def own_bucket(fleet: Fleet) -> str:
     return named or f"{re.sub('[.:]', '-', fleet.project)}-tpufn-{fleet.name}"
 
 
-def pool_keys(pool: Pool) -> frozenset[str]:
-    """Every placement key that this pool answers to (without those of its single slots)."""
-    plain = [f"{kind}@{place}" for kind in (pool.type, "*") for place in (pool.region, pool.zone)]
-    return frozenset(plain) | {f"{pool.model}:{key}" for key in plain}
-
-
 NAMED = "named"
 """The key that every job with a `tpu_name` has besides its slot's: whether there are any costs one read."""
 
@@ -134,7 +135,7 @@ def accepting_pools(fleet: Fleet, accepts: tuple[str, ...]) -> tuple[Pool, ...]:
     """The pools that answer to any of the keys; a key of a single slot counts its pool."""
     wanted = frozenset(accepts)
     return tuple(
-        pool for pool in fleet.pools if wanted & pool_keys(pool) or any(slot_key(name) in wanted for name in pool.slots)
+        pool for pool in fleet.pools if wanted & pool.keys or any(slot_key(name) in wanted for name in pool.slots)
     )
 
 

@@ -4,7 +4,7 @@ from tpufn.decide import assign, idle_teardown, race
 from tpufn.decide.decision import Decision
 from tpufn.domain.effects import Kind, slot_entity
 from tpufn.domain.events import Event, Wake, Written
-from tpufn.domain.fleet import Pool, pool_keys, slot_key
+from tpufn.domain.fleet import Pool, slot_key
 from tpufn.domain.job import DEMAND, JobState
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import SlotState
@@ -57,7 +57,7 @@ def load_idle(ports: Ports, event: Event, policy: Policy) -> idle_teardown.IdleS
 
 
 def _is_wanted(cut: Cut, pool: Pool) -> bool:
-    keys = pool_keys(pool) | {slot_key(name) for name in pool.slots}
+    keys = pool.keys | {slot_key(name) for name in pool.slots}
     return bool(cut.jobs_wanting(keys, states=DEMAND, limit=1))
 
 

@@ -66,6 +66,12 @@ class MemoryBlobs:
         found = sorted((key, stored) for key, stored in self._objects(bucket).items() if key.startswith(prefix))
         return [Object(key=k, size=len(s.data), updated=s.updated, generation=s.generation) for k, s in found]
 
+    def forget(self, prefix: str) -> None:
+        """Drop what nobody will look at again, in every bucket: what a long simulation leaves makes lists slow."""
+        for objects in self._buckets.values():
+            for key in [key for key in objects if key.startswith(prefix)]:
+                del objects[key]
+
     def exists(self, bucket: str, key: str) -> bool:
         """Whether the object is there, without catching up first: for the writers themselves."""
         return key in self._objects(bucket)
