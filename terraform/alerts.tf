@@ -11,7 +11,7 @@ locals {
   ])
   log_metrics = {
     ticks = { filter = "${local.autoscale_logs} AND jsonPayload.event=\"Tick\" AND severity<ERROR", about = "Ticks that ended well" }
-    stuck = { filter = "${local.autoscale_logs} AND jsonPayload.stuck>0", about = "Ticks that found a job which does not move, though it was woken" }
+    stuck = { filter = "${local.autoscale_logs} AND jsonPayload.message=~\"[0-9]+ stuck\"", about = "Ticks that found a job which does not move, though it was woken" }
   }
 }
 

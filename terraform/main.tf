@@ -203,7 +203,6 @@ module "function" {
     TPUFN_PROJECT        = var.project
     TPUFN_REGION         = var.region
     TPUFN_DATABASE       = local.database
-    TPUFN_TOPIC_PREFIX   = "${local.prefix}-"
     TPUFN_BUCKET         = google_storage_bucket.own.name
     TPUFN_SSH_SECRET     = google_secret_manager_secret.ssh_key.secret_id
     TPUFN_SSH_TRANSPORT  = var.ssh_transport

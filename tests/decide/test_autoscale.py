@@ -1,13 +1,15 @@
 """The tick's sweep: the slot table, the cloud against the slots, strays, and what is overdue."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpufn.decide.autoscale import PLACEMENT, SweepSnapshot, adoptable, decide, quiet, stray_entity
+from tpufn.decide.autoscale import PLACEMENT, STUCK, SweepSnapshot, adoptable, decide, quiet, stray_entity
 from tpufn.decide.decision import Decision
 from tpufn.decide.observe import Observed
 from tpufn.domain.capacity import Scope
@@ -380,3 +382,16 @@ def test_a_sweep_moves_each_slot_at_most_once(
     decision = sweep(slots=slots, observed=observed, listed=tpus, demand=demand)
     assert [ref for ref in twice(decision) if ref[0] == "slot"] == []
     assert all(k in (Kind.DELETE, Kind.SWEEP) for k, _ in kinds(decision))
+
+
+def test_what_waking_does_not_help_is_said() -> None:
+    """In words that the alert looks for (terraform/alerts.tf)."""
+    late = row("slot:a", due_at=NOW - STUCK, claim_until=NOW - STUCK)
+    recent = row("slot:b", due_at=NOW - 10, claim_until=NOW - STUCK)
+    cancelling = Job(id="j", state=JobState.CANCELLING, since=NOW - STUCK)
+    reason = sweep(rows=(late, recent), cancelling=(cancelling,)).reason
+    assert reason.endswith("; 2 stuck: slot:a, job:j")
+    alerts = (Path(__file__).parents[2] / "terraform" / "alerts.tf").read_text()
+    (pattern,) = re.findall(r'jsonPayload\.message=~\\"(.*?)\\"', alerts)
+    assert re.search(pattern, reason)
+    assert not re.search(pattern, sweep(rows=(recent,)).reason)

@@ -72,7 +72,7 @@ def functions(
             with zipfile.ZipFile(path) as file:
                 file.extractall(home / function)
             source, log = home / function / "main.py", home / f"{function}.log"
-            own = {**env, **hosts, "TPUFN_FUNCTION": function}
+            own = {**env, **hosts}
             process = FunctionProcess(function, source, free_port(), env=own, log=log, python=str(python))
             stack.callback(process.stop)
             started[function] = process

@@ -155,7 +155,7 @@ class Deployment:
 
     def _start(self, stack: ExitStack) -> None:
         for name, row in self.rows.items():
-            env = {**self.environment(), "TPUFN_FUNCTION": name, "THREADS": str(row.concurrency)}
+            env = {**self.environment(), "THREADS": str(row.concurrency)}
             source = wakeups.ROOT / "functions" / name / "main.py"
             for instance in range(self.instances[name]):
                 key = f"{name}#{instance}" if instance else name
@@ -173,7 +173,6 @@ class Deployment:
             "TPUFN_PROJECT": self.cloud.project,
             "TPUFN_REGION": "us-central1",
             "TPUFN_DATABASE": database_id(self.name),
-            "TPUFN_TOPIC_PREFIX": topic_id(self.name, ""),
             "TPUFN_BUCKET": self.own_bucket,
             "TPUFN_SSH_SECRET": "",
             "TPUFN_SSH_TRANSPORT": "direct",

@@ -121,7 +121,6 @@ def every_function_is_bounded(plan: Plan) -> None:
         assert 60 <= service["timeout_seconds"] <= 540, function.address
         assert service["ingress_settings"] == "ALLOW_INTERNAL_ONLY", function.address
         environment = service["environment_variables"]
-        assert environment["TPUFN_FUNCTION"] == block(function, "build_config")["entry_point"]
         assert environment["THREADS"] == str(service["max_instance_request_concurrency"])
 
 

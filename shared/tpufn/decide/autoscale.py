@@ -19,7 +19,7 @@ from tpufn.decide.request import guard
 from tpufn.domain.attempt import attempt_id
 from tpufn.domain.capacity import Scope
 from tpufn.domain.cloud import LABEL_GENERATION, LABEL_NONCE, LABEL_SLOT, Tpu
-from tpufn.domain.effects import Effect, Kind, Row, attempt_entity, slot_entity
+from tpufn.domain.effects import Effect, Kind, Row, attempt_entity, job_entity, slot_entity
 from tpufn.domain.events import WorkerReady
 from tpufn.domain.fleet import Fleet, Pool
 from tpufn.domain.job import Job, JobEvent, JobState
@@ -29,6 +29,9 @@ from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
 PLACEMENT = "placement:"
 """The entity whose owners are `assign` and `capacity_race`."""
+
+STUCK = 900.0
+"""Seconds overdue from which on waking alone does not help (terraform/alerts.tf counts the ticks that say so)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,10 @@ def decide(snapshot: SweepSnapshot, *, policy: Policy) -> Decision:
         *_long_waits(snapshot),
     ]
     done = coalesced([step for step in steps if step is not None])
-    return Decision(steps=done, wakes=_wakes(snapshot), reason=f"{len(snapshot.slots)} slots, {len(done)} changes")
+    stuck = _stuck(snapshot)
+    said = f"; {len(stuck)} stuck: {', '.join(stuck[:5])}" if stuck else ""
+    reason = f"{len(snapshot.slots)} slots, {len(done)} changes{said}"
+    return Decision(steps=done, wakes=_wakes(snapshot), reason=reason)
 
 
 def _table(snapshot: SweepSnapshot) -> list[Step]:
@@ -218,6 +224,14 @@ def _wakes(snapshot: SweepSnapshot) -> tuple[str, ...]:
     legs = any(s.is_leg for s in snapshot.slots)
     placement = (PLACEMENT,) if snapshot.demand or floors or legs else ()
     return tuple(dict.fromkeys((*rows, *leases, *stopping, *placement)))
+
+
+def _stuck(snapshot: SweepSnapshot) -> tuple[str, ...]:
+    """What should long have moved, though every tick has woken it: people should look."""
+    long_ago = snapshot.now - STUCK
+    rows = (r.entity for r in snapshot.rows if max(r.claim_until, r.due_at) <= long_ago)
+    jobs = (job_entity(j.id) for j in snapshot.cancelling if j.since <= long_ago)
+    return tuple(dict.fromkeys((*rows, *jobs)))
 
 
 def failed_startup(ready: WorkerReady) -> Step | None:

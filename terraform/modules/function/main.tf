@@ -62,8 +62,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
 
     environment_variables = merge(var.environment, {
-      TPUFN_FUNCTION = var.name
-      THREADS        = tostring(var.settings.concurrency) # the server's own default does not follow the concurrency
+      THREADS = tostring(var.settings.concurrency) # the server's own default does not follow the concurrency
     })
 
     direct_vpc_egress = var.vpc == null ? null : "VPC_EGRESS_PRIVATE_RANGES_ONLY"
