@@ -5,8 +5,8 @@
 Each trace has the same jobs, slots and distributions of waits and lifetimes for all of them:
 
     tpufn      the real decisions, as `tpufn simulate` plays them
-    failover   one zone at a time: a job asks in one zone, gives up after ten minutes and goes on to the next; its TPU is
-               its own and goes with it
+    failover   one zone at a time: a job asks in one zone, gives up after ten minutes and goes on to the next; its TPU
+               is its own and goes with it
     fifo       first come, first served: one request a job, in the first pool of the file with a free slot, never
                taken back; TPUs are reused in the order of the file, and given back after ten idle minutes
     hindsight  every job starts on arrival, and a solver chains jobs on TPUs so that the least is paid: what is paid
