@@ -143,11 +143,12 @@ class Runner:
         return Row(entity=effect.entity, effect=effect, claimed_by=token, claim_until=until, version=version)
 
     def _perform(self, entity: str, token: str) -> None:
-        """Perform a claimed effect and record it; then the one that was queued behind it."""
+        """Perform a claimed effect and record it; then the one that was queued behind it. A claim that ended before the
+        call began (this handler stood still meanwhile) is somebody else's to take."""
         while True:
             with self.ports.store.cut() as cut:
-                row = cut.row(entity)
-            if row is None or row.claimed_by != token:
+                row, now = cut.row(entity), cut.now
+            if row is None or row.claimed_by != token or row.claim_until <= now:
                 return
             result = self._performers[row.effect.kind].perform(self.ports, row.effect, self.policy)
             if not self._record(row.effect.kind, entity, token, result):

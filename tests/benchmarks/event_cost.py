@@ -179,7 +179,11 @@ def _slot(name: str, pool: Pool, index: int, now: float) -> Slot:
     if index > 1:
         return slot.on(SlotEvent.QUEUED, now=now)
     workers = tuple(Worker(address=f"10.0.0.{i}") for i in range(4))
-    return slot.on(SlotEvent.STARTED, now=now).on(SlotEvent.USABLE, now=now, workers=workers, idle_since=now)
+    return (
+        slot.on(SlotEvent.GRANTED, now=now)
+        .on(SlotEvent.STARTED, now=now)
+        .on(SlotEvent.USABLE, now=now, workers=workers, idle_since=now)
+    )
 
 
 def observed(slots: Sequence[Slot]) -> dict[str, Any]:

@@ -318,7 +318,7 @@ whole_attempts = st.builds(
     started_at=st.sampled_from((0.0, NOW - 20, NOW - 2000)),
     slot_changes=st.fixed_dictionaries(
         {
-            "state": st.sampled_from((SlotState.CLEANING, SlotState.BUSY, SlotState.RELEASING)),
+            "state": st.sampled_from((SlotState.CLEANING, SlotState.RELEASING)),
             "hold": st.sampled_from(("", "ada")),
             "quick_failures": st.sampled_from(((), ("a",), ("a", "b"))),
         }

@@ -9,7 +9,7 @@ from tpufn.decide import assign, attempts, autoscale, control, execute, idle_tea
 from tpufn.decide.decision import Decision, Step
 from tpufn.decide.observe import Observed
 from tpufn.decide.records import SlotRecord
-from tpufn.domain.attempt import AttemptState, Outcome
+from tpufn.domain.attempt import Attempt, AttemptState, Outcome
 from tpufn.domain.cloud import NodeState
 from tpufn.domain.effects import Effect, Kind, Row
 from tpufn.domain.events import Command, PreemptionNotice
@@ -101,6 +101,15 @@ WAYS: dict[str, Callable[[], Step | Decision | None]] = {
 def test_an_adopted_tpu_is_never_deleted(way: str) -> None:
     """Why: it was there before us and is not ours to delete, whatever happens to it."""
     assert kinds(WAYS[way]()) == []
+
+
+def test_an_adopted_tpu_without_a_stop_proof_is_told_again() -> None:
+    """Why: its owner may have made it anew under the same name; who was told before is not there any more."""
+    left = {"state": SlotState.FREE}
+    whole = stopping(Outcome.INFRASTRUCTURE, of=MINE, due_at=NOW, slot_changes={**left, "adopted": True})
+    decision = execute.decide(execute.ExecuteSnapshot(trio=whole, sight=sight(whole, report())), policy=POLICY)
+    assert kinds(decision) == [(Kind.STOP, "train.1")]
+    assert written(decision, Attempt).due_at == NOW + POLICY.stop_budget, "not with every wake"
 
 
 def test_an_adopted_tpu_is_never_requested() -> None:

@@ -70,7 +70,7 @@ def test_a_tpu_without_an_attempt_is_released(state: SlotState) -> None:
     decision = decide(
         PreemptionSnapshot(now=NOW, slot=place), PreemptionNotice(slot=place.name, generation=3), policy=POLICY
     )
-    there = state not in (SlotState.FREE, SlotState.RELEASING, SlotState.RETIRED)
+    there = state not in (SlotState.FREE, SlotState.BUSY, SlotState.RELEASING, SlotState.RETIRED)
     assert kinds(decision) == ([(Kind.DELETE, place.name)] if there else [])
     assert not there or written(decision, Slot).state is SlotState.RELEASING
 

@@ -16,12 +16,12 @@ Table = Mapping[Any, Mapping[Any, Any]]
 
 SLOT = """\
 free: request=requesting adopt=requesting appear=booting retire=retired
-requesting: queued=waiting granted=provisioning started=booting release=releasing
-waiting: granted=provisioning started=booting release=releasing
+requesting: queued=waiting granted=provisioning release=releasing
+waiting: granted=provisioning release=releasing
 provisioning: started=booting release=releasing
 booting: usable=idle release=releasing vanish=free
 idle: lease=busy release=releasing vanish=free
-busy: settled=cleaning vacate=idle release=releasing vanish=free
+busy: settled=cleaning
 cleaning: vacate=idle release=releasing vanish=free
 releasing: gone=free
 retired: restore=free"""

@@ -68,8 +68,10 @@ def idle(name: str, fleet: Fleet, now: float) -> Slot:
     slot = new_slot(name, pool, now=now)
     tpu = cloud_name(fleet.name, name, 1)
     slot = slot.on(SlotEvent.REQUEST, now=now, generation=1, tpu=tpu, requested_at=now, create_settled=True)
-    return slot.on(SlotEvent.STARTED, now=now).on(
-        SlotEvent.USABLE, now=now, workers=(Worker(address="10.0.0.1"),), idle_since=now
+    return (
+        slot.on(SlotEvent.GRANTED, now=now)
+        .on(SlotEvent.STARTED, now=now)
+        .on(SlotEvent.USABLE, now=now, workers=(Worker(address="10.0.0.1"),), idle_since=now)
     )
 
 

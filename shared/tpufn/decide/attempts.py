@@ -88,12 +88,6 @@ def conclude(trio: Trio, verdict: Verdict, report: WorkerReport, *, now: float, 
         due="stop",
     )
     job, notes = _job_at_verdict(trio.job, attempt, now=now)
-    effect = Effect(
-        kind=Kind.STOP,
-        entity=attempt_entity(attempt.id),
-        generation=attempt.lease.generation,
-        reason=verdict.outcome.value,
-    )
     slot = trio.slot
     settled = slot is not None and slot.state is SlotState.BUSY
     writes = (attempt, *((job,) if job is not trio.job else ()))
@@ -102,7 +96,24 @@ def conclude(trio: Trio, verdict: Verdict, report: WorkerReport, *, now: float, 
     note = attempt_note(
         attempt, "attempt.stopping", verdict.cause, outcome=verdict.outcome.value, worker=verdict.failed_worker
     )
-    return Step(writes=writes, effects=(effect,), notes=(note, *notes), reason=f"{verdict.outcome}: {verdict.cause}")
+    reason = f"{verdict.outcome}: {verdict.cause}"
+    return Step(writes=writes, effects=(_stop(attempt),), notes=(note, *notes), reason=reason)
+
+
+def stop_again(trio: Trio, *, now: float, policy: Policy) -> Step:
+    """The workers of somebody else's TPU are told once more: it is not ours to delete, and its owner may have made it
+    anew under the same name, where nobody knows of the attempt."""
+    attempt = replace(trio.attempt, due_at=now + policy.stop_budget)
+    return Step(writes=(attempt,), effects=(_stop(attempt),), reason=f"no stop proof from {attempt.id} yet")
+
+
+def _stop(attempt: Attempt) -> Effect:
+    return Effect(
+        kind=Kind.STOP,
+        entity=attempt_entity(attempt.id),
+        generation=attempt.lease.generation,
+        reason=str(attempt.outcome),
+    )
 
 
 def _tail(report: WorkerReport, worker: int | None) -> str:
@@ -190,7 +201,7 @@ def _slot_at_close(trio: Trio, attempt: Attempt, sight: Sight, *, policy: Policy
     if slot is None:
         return Step()
     slot = replace(slot, lease=None, quick_failures=_quick(slot, attempt, policy))
-    if slot.state not in (SlotState.BUSY, SlotState.CLEANING):
+    if slot.state is not SlotState.CLEANING:
         return Step(writes=(slot,))
     reason = _unclean(slot, attempt, sight)
     if reason:

@@ -99,10 +99,11 @@ def _stopping(trio: Trio, sight: Sight, policy: Policy) -> Step | None:
         proof = "every worker has closed" if sight.report.all_closed else "the node runs nothing any more"
         return attempts.close(trio, sight, proof, policy=policy)
     slot = trio.slot
-    overdue = sight.now >= trio.attempt.due_at
-    if overdue and slot is not None and slot.state in (SlotState.BUSY, SlotState.CLEANING):
+    if slot is None or sight.now < trio.attempt.due_at:
+        return None
+    if slot.state is SlotState.CLEANING:
         return released(slot, f"no stop proof from {trio.attempt.id} in {policy.stop_budget:.0f} s", now=sight.now)
-    return None
+    return attempts.stop_again(trio, now=sight.now, policy=policy) if slot.adopted else None
 
 
 def _conclude(trio: Trio, sight: Sight, verdict: Verdict, policy: Policy) -> Step:

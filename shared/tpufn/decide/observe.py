@@ -90,17 +90,12 @@ def _advance(record: SlotRecord, seen: Observed, policy: Policy) -> Step | None:
             continue
         slot = slot.on(event, now=now, **_changes(event, tpu, now, policy))
         notes.append(slot_note(slot, f"slot.{slot.state}", state))
-        if event is SlotEvent.GRANTED or (
-            event is SlotEvent.STARTED and record.slot.state is not SlotState.PROVISIONING
-        ):
+        if event is SlotEvent.GRANTED:
             writes.append(outcome(record, "granted", how="seen"))
     if not notes:
         return None
-    unique = {w.id: w for w in writes}
     armed = forgiven(record.pool, record.scopes) if writes and record.pool else ()
-    return Step(
-        writes=(slot, *unique.values(), *armed), notes=tuple(notes), reason=f"{record.slot.state} -> {slot.state}"
-    )
+    return Step(writes=(slot, *writes, *armed), notes=tuple(notes), reason=f"{record.slot.state} -> {slot.state}")
 
 
 def _events(slot: Slot, seen: Observed) -> tuple[tuple[SlotEvent, str], ...]:

@@ -56,19 +56,13 @@ SLOT_TABLE: Mapping[SlotState, Mapping[SlotEvent, SlotState]] = MappingProxyType
         _S.REQUESTING: {
             _E.QUEUED: _S.WAITING,
             _E.GRANTED: _S.PROVISIONING,
-            _E.STARTED: _S.BOOTING,
             _E.RELEASE: _S.RELEASING,
         },
-        _S.WAITING: {_E.GRANTED: _S.PROVISIONING, _E.STARTED: _S.BOOTING, _E.RELEASE: _S.RELEASING},
+        _S.WAITING: {_E.GRANTED: _S.PROVISIONING, _E.RELEASE: _S.RELEASING},
         _S.PROVISIONING: {_E.STARTED: _S.BOOTING, _E.RELEASE: _S.RELEASING},
         _S.BOOTING: {_E.USABLE: _S.IDLE, _E.RELEASE: _S.RELEASING, _E.VANISH: _S.FREE},
         _S.IDLE: {_E.LEASE: _S.BUSY, _E.RELEASE: _S.RELEASING, _E.VANISH: _S.FREE},
-        _S.BUSY: {
-            _E.SETTLED: _S.CLEANING,
-            _E.VACATE: _S.IDLE,
-            _E.RELEASE: _S.RELEASING,
-            _E.VANISH: _S.FREE,
-        },
+        _S.BUSY: {_E.SETTLED: _S.CLEANING},
         _S.CLEANING: {
             _E.VACATE: _S.IDLE,
             _E.RELEASE: _S.RELEASING,

@@ -36,6 +36,19 @@ class VirtualClock:
             return self._now
 
 
+class SkewedClock:
+    """Another machine's clock: `ahead` seconds ahead of the true one."""
+
+    def __init__(self, clock: VirtualClock, ahead: float) -> None:
+        self._clock, self._ahead = clock, ahead
+
+    def now(self) -> float:
+        return self._clock.now() + self._ahead
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.sleep(seconds)
+
+
 class WallClock:
     """The machine's clock, in Unix seconds."""
 

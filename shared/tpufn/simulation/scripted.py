@@ -125,8 +125,9 @@ class ScriptedWorkers:
             return _AWAY
         host.launches += 1
         if host.launches <= host.script.lost_launches:
+            self._lives.delay(self._agent(order, host), self._clock.now())
             return "ssh: connect to host: Connection refused"
-        cause = host.admit(order)
+        cause = host.admit(order.attempt, order.lease)
         if not cause and order.attempt not in host.agents:
             self._lives.begin(self._agent(order, host), self._clock.now())
         return cause

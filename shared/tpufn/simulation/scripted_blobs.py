@@ -20,10 +20,11 @@ class _Stored:
 
 
 class MemoryBlobs:
-    """`region_of` knows the buckets there are: a mapping, or a function that answers "" for an unknown name."""
+    """`region_of` knows the buckets there are: a mapping, or a function that answers "" for an unknown name. `skew` is
+    how far the service's clock is ahead of the given one (seconds)."""
 
-    def __init__(self, clock: Clock, region_of: Mapping[str, str] | Callable[[str], str]) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, region_of: Mapping[str, str] | Callable[[str], str], *, skew: float = 0.0) -> None:
+        self._clock, self._skew = clock, skew
         self._region_of = region_of if callable(region_of) else lambda bucket: region_of.get(bucket, "")
         self._buckets: dict[str, dict[str, _Stored]] = {}
         self._writes = 0
@@ -44,7 +45,8 @@ class MemoryBlobs:
         if once and key in objects:
             return False
         self._writes += 1
-        objects[key] = _Stored(data, self._clock.now() if at is None else at, self._writes)
+        moment = self._clock.now() if at is None else at
+        objects[key] = _Stored(data, moment + self._skew, self._writes)
         self.on_put(bucket, key)
         return True
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from tpufn.domain.orders import LaunchOrder, Phase, StopOrder
+from tpufn.domain.orders import Phase, StopOrder
 from tpufn.domain.slot import Lease
 from tpufn.simulation.scripted_script import HostScript, Script
 
@@ -98,23 +98,26 @@ class Host:
         """Whether its network works."""
         return at >= self.silent_until
 
-    def admit(self, order: LaunchOrder) -> str:
+    def knows(self, attempt: str, lease: Lease) -> bool:
+        """Whether it has admitted this attempt already."""
+        return self.newest == (attempt, lease.fence)
+
+    def admit(self, attempt: str, lease: Lease) -> str:
         """Empty if the attempt may start or has started already, else why not. As `worker.fence.admit`."""
-        lease = order.lease
         cause = self._wrong_generation(lease)
         if cause:
             return cause
         same = self.fence_generation == lease.generation
         if same and lease.fence <= self.tombstone:
             return f"fence {lease.fence} was stopped (tombstone {self.tombstone})"
-        if self.newest == (order.attempt, lease.fence):
+        if self.knows(attempt, lease):
             return ""
         if self.is_open:
             return f"attempt {self.newest[0]} is not closed on this worker"
         if same and lease.fence <= self.newest[1]:
             return f"fence {lease.fence} is older than fence {self.newest[1]}"
         self.tombstone = self.tombstone if same else 0
-        self.fence_generation, self.newest, self.is_open = lease.generation, (order.attempt, lease.fence), True
+        self.fence_generation, self.newest, self.is_open = lease.generation, (attempt, lease.fence), True
         return ""
 
     def bury(self, order: StopOrder) -> str:

@@ -70,6 +70,11 @@ class Lives:
         if agent.host.is_noticed:
             self.noticed(agent, at)
 
+    def delay(self, agent: Agent, at: float) -> None:
+        """A launch hangs, and arrives when nobody waits for it any more."""
+        if agent.host.script.late_launch:
+            self._plan(at + agent.host.script.late_launch, "arrive", agent)
+
     def stand_in(self, agent: Agent, at: float) -> None:
         """An attempt that never arrived here is proved to be closed."""
         agent.host.agents[agent.attempt] = agent
@@ -120,6 +125,15 @@ class Lives:
                 self._plan(at + other.script.sibling_death, "follow", other)
 
     # The steps of an agent
+
+    def _arrive(self, agent: Agent, at: float) -> None:
+        host = agent.host
+        if (
+            host.answers(at)
+            and not host.knows(agent.attempt, agent.lease)
+            and not host.admit(agent.attempt, agent.lease)
+        ):
+            self.begin(agent, at)
 
     def _accept(self, agent: Agent, at: float) -> None:
         if agent.stage is Stage.ARRIVING:
@@ -297,6 +311,7 @@ class Lives:
 
 
 _HAPPENS: Mapping[str, Callable[[Lives, Agent, float], None]] = {
+    "arrive": Lives._arrive,
     "accept": Lives._accept,
     "prepare": Lives._prepare,
     "exit": Lives._exit,

@@ -48,3 +48,4 @@ class HostScript:
     boot: float = 0.0  # from its address to its first answer
     is_deaf: bool = False  # it never answers anything
     lost_launches: int = 0  # so many deliveries do not reach it
+    late_launch: float = 0.0  # ... or they do after all, so many seconds after their caller gave up; 0: never

@@ -13,7 +13,8 @@ from typing import Any
 
 from tpufn.codec import reference
 from tpufn.domain.attempt import Attempt
-from tpufn.domain.errors import Stale
+from tpufn.domain.effects import Kind
+from tpufn.domain.errors import CloudUnavailable, Stale
 from tpufn.domain.events import Command, Event, Submission, Tick, Written
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.job import Job
@@ -23,30 +24,23 @@ from tpufn.domain.slot import Slot
 from tpufn.flows.effects import PERFORMERS
 from tpufn.flows.registry import woken_by
 from tpufn.ports import Clock, Commit, Ports, Store
-from tpufn.runner import Function, Runner
+from tpufn.runner import Function, Performer, Runner
 from tpufn.simulation.capacity import Capacity
-from tpufn.simulation.clock import VirtualClock
+from tpufn.simulation.clock import SkewedClock, VirtualClock
 from tpufn.simulation.cloud import SimulatedCloud
 from tpufn.simulation.scripted import ScriptedWorkers, ScriptOf
 from tpufn.simulation.scripted_blobs import MemoryBlobs
 from tpufn.simulation.scripted_script import HostScript, Script
-from tpufn.simulation.universe_faults import (
-    Gate,
-    SimulatedCrash,
-    TroubledBlobs,
-    TroubledBus,
-    TroubledCloud,
-    TroubledStore,
-    TroubledWorkers,
-)
+from tpufn.simulation.universe_faults import Gate, SimulatedCrash, troubled
 from tpufn.simulation.universe_mail import TRIGGER, Letter, Mail
 from tpufn.wire import to_body
 
 NONCE = "0123abcd"
 _TRIGGERS = ("job", "slot", "attempt")
 _TRACE = 400
-"""How many lines of the trace are kept."""
+"""How many lines of the trace are kept, unless told otherwise."""
 
+WrapPorts = Callable[[Ports], Ports]
 StoreOf = Callable[[Clock, Callable[[Commit], None]], Store]
 """(clock, listener of commits) -> store."""
 
@@ -64,7 +58,8 @@ class Universe:
     """`store` makes the store; `script` and `host` say what workers do; `capacity` what the cloud has.
 
     `gate.plan` plans trouble, `mail.weather` the fate of events; `after_step` is called after each step and raises what
-    is wrong.
+    is wrong. `skew` is how far the process's own clock is ahead, `bucket_skew` the bucket's (seconds). `wrap` and
+    `performers` put other parts in the place of ports and performers.
     """
 
     def __init__(
@@ -77,19 +72,27 @@ class Universe:
         policy: Policy | None = None,
         script: ScriptOf = no_script,
         host: Callable[[str, int], HostScript] = lambda tpu, worker: HostScript(),
+        skew: float = 0.0,
+        bucket_skew: float = 0.0,
+        wrap: WrapPorts = lambda ports: ports,
+        trace: int = _TRACE,
+        performers: Mapping[Kind, Performer] = PERFORMERS,
     ) -> None:
+        self._wrap, self._performers, self._skew = wrap, dict(performers), skew
         self.seed, self.policy, self.rng = seed, policy or Policy(), Random(seed)
         self.clock = VirtualClock()
         self.mail = Mail(self.clock, self.rng)
-        self.gate = Gate(self._meanwhile)
-        self.trace: deque[str] = deque(maxlen=_TRACE)
+        self.gate = Gate(self.clock, meanwhile=self._meanwhile, tick=self._another_tick)
+        self.trace: deque[str] = deque(maxlen=trace)
         self.after_step: Callable[[], None] = lambda: None
+        self.after_commit: Callable[[Commit], None] = lambda commit: None
+        self.watched: Callable[[Function], Function] = lambda function: function
         self.notes: list[Note] = []
-        self.commits = self.crashes = self.stales = self.moments = 0
+        self.commits = self.crashes = self.stales = self.outages = self.moments = 0
         self.ticking = True
         self.alone = False  # one process at a time, as with the embedded engine: the next one takes over its claims
         self.store = store(self.clock, self._committed)
-        self.blobs = MemoryBlobs(self.clock, lambda bucket: bucket.removeprefix("data-"))
+        self.blobs = MemoryBlobs(self.clock, lambda bucket: bucket.removeprefix("data-"), skew=bucket_skew)
         self.workers = ScriptedWorkers(self.clock, self.blobs, publish=self._heard, script=script, host=host)
         self.cloud = SimulatedCloud(capacity or Capacity(seed=seed), clock=self.clock, hosts=self.workers)
         self._ids = self._depth = 0
@@ -160,6 +163,7 @@ class Universe:
     def calm(self) -> None:
         """From here on nothing goes wrong any more."""
         self.gate.plan = lambda boundary: None
+        self.gate.mend()
         self.mail.weather = replace(self.mail.weather, drop=0.0, double=0.0, late=0.0, skip_tick=0.0, double_tick=0.0)
         self.mail.hints = True
         self.cloud.faults.clear()
@@ -208,10 +212,14 @@ class Universe:
 
     def _run(self, function: Function, event: Event) -> bool:
         try:
-            self.runner.handle(function, event)
+            self.runner.handle(self.watched(function), event)
         except Stale as error:
             self.stales += 1
             self._tell(f"  stale: {error}")
+            return False
+        except CloudUnavailable as error:
+            self.outages += 1
+            self._tell(f"  outage: {error}")
             return False
         return True
 
@@ -249,8 +257,20 @@ class Universe:
         finally:
             self._depth -= 1
 
+    def _another_tick(self) -> None:
+        """Two ticks at once. Never deeper than two handlers."""
+        if self._depth:
+            return
+        self._depth += 1
+        try:
+            self._tell("> tick (another one)")
+            self._handle(Tick(full=True))
+        finally:
+            self._depth -= 1
+
     def _committed(self, commit: Commit) -> None:
         self.commits += 1
+        self.after_commit(commit)
         for note in commit.notes:
             self.notes.append(note)
             self._tell(f"  {note.event} {note.subject}: {note.reason}")
@@ -273,19 +293,18 @@ class Universe:
         return f"c{self._ids:06d}"
 
     def _new_runner(self) -> Runner:
-        gate = self.gate
-        ports = Ports(
-            store=TroubledStore(self.store, gate),
-            bus=TroubledBus(self.mail, gate),
-            cloud=TroubledCloud(self.cloud, gate),
-            workers=TroubledWorkers(self.workers, gate),
-            blobs=TroubledBlobs(self.blobs, gate),
-            clock=self.clock,
+        plain = Ports(
+            store=self.store,
+            bus=self.mail,
+            cloud=self.cloud,
+            workers=self.workers,
+            blobs=self.blobs,
+            clock=SkewedClock(self.clock, self._skew),
         )
         return Runner(
-            ports,
+            troubled(self._wrap(plain), self.gate),
             policy=self.policy,
-            performers=dict(PERFORMERS),
+            performers=self._performers,
             new_id=self._new_id,
             jitter=lambda attempt: self.rng.uniform(0.0, 0.01 * 2**attempt),
         )

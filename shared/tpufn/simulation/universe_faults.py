@@ -4,16 +4,16 @@ A boundary is the moment just before or just after a commit or an effect. Whoeve
 answers what happens there. Reads are no boundaries: nothing in the world depends on whether they happened.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from tpufn.domain.cloud import CreateOrder, Tpu
-from tpufn.domain.errors import CommitUnknown, Stale, Unknown
+from tpufn.domain.errors import CloudUnavailable, CommitUnknown, Stale, Unknown
 from tpufn.domain.orders import LaunchOrder, StopOrder
-from tpufn.ports import Blobs, Bus, Commit, Cut, Object, Store, TpuCloud, Workers
+from tpufn.ports import Blobs, Bus, Clock, Commit, Cut, Object, Ports, Store, TpuCloud, Workers
 
 
 class SimulatedCrash(BaseException):
@@ -44,8 +44,12 @@ class Trouble(StrEnum):
     CONTEND = "contend"  # a commit is refused as stale though nobody was faster
     INTERLEAVE = "interleave"  # another event is handled to its end here
     FREEZE = "freeze"  # this handler stands still for long, and wakes again
+    TICK = "tick"  # another tick runs to its end here
+    OUTAGE = "outage"  # the store answers nobody for a while
 
 
+CALL = 30.0
+"""Seconds that a call lasts at most; a handler that stands still for longer within one is a frozen one."""
 Plan = Callable[[Boundary], Trouble | None]
 
 
@@ -54,16 +58,45 @@ def no_trouble(boundary: Boundary) -> Trouble | None:
 
 
 class Gate:
-    """Counts boundaries and lets the planned trouble happen. `meanwhile` handles other events: one, or for so long."""
+    """Counts boundaries and lets the planned trouble happen. `meanwhile` handles other events: one, or for so long;
+    `tick` is another tick."""
 
-    def __init__(self, meanwhile: Callable[[float], None]) -> None:
+    def __init__(self, clock: Clock, *, meanwhile: Callable[[float], None], tick: Callable[[], None]) -> None:
         self.plan: Plan = no_trouble
         self.standstill = 3600.0  # how long a frozen handler stands still (seconds)
+        self.outage = 180.0  # how long the store answers nobody (seconds)
         self.passed = 0
-        self._meanwhile = meanwhile
+        self.overlaps: list[str] = []  # effects that two handlers performed at once
+        self._clock, self._meanwhile, self._tick = clock, meanwhile, tick
+        self._out_until = 0.0
+        self._under_way: dict[tuple[str, str], float] = {}
+
+    def look(self) -> None:
+        """Raises CloudUnavailable while the store answers nobody."""
+        if self._clock.now() < self._out_until:
+            raise CloudUnavailable("the store does not answer")
+
+    def mend(self) -> None:
+        """End an outage."""
+        self._out_until = 0.0
+
+    @contextmanager
+    def around(self, what: str, about: str) -> Iterator[None]:
+        """One effect, from a handler's call until it has the answer."""
+        now, key = self._clock.now(), (what, about)
+        begun = self._under_way.get(key)
+        if begun is not None and now - begun < CALL:
+            self.overlaps.append(f"{what} {about}")
+        self._under_way[key] = now
+        try:
+            self.at(When.BEFORE, what, about)
+            yield
+            self.at(When.AFTER, what, about)
+        finally:
+            self._under_way.pop(key, None)
 
     def at(self, when: When, what: str, about: str) -> None:
-        """Raises SimulatedCrash, Stale, CommitUnknown or Unknown where the plan says so."""
+        """Raises SimulatedCrash, Stale, CommitUnknown, CloudUnavailable or Unknown where the plan says so."""
         boundary = Boundary(number=self.passed, when=when, what=what, about=about)
         self.passed += 1
         match self.plan(boundary):
@@ -77,6 +110,12 @@ class Gate:
                 self._meanwhile(0.0)
             case Trouble.FREEZE:
                 self._meanwhile(self.standstill)
+            case Trouble.TICK:
+                self._tick()
+            case Trouble.OUTAGE if what == "commit":
+                self._out_until = self._clock.now() + self.outage
+                if when is When.BEFORE:
+                    self.look()
             case _:
                 return
 
@@ -93,15 +132,18 @@ class TroubledStore:
         self._inner, self._gate = inner, gate
 
     def cut(self) -> AbstractContextManager[Cut]:
+        self._gate.look()
         return self._inner.cut()
 
     def commit(self, commit: Commit) -> None:
         about = ", ".join(note.event for note in commit.notes)
+        self._gate.look()
         self._gate.at(When.BEFORE, "commit", about)
         self._inner.commit(commit)
         self._gate.at(When.AFTER, "commit", about)
 
     def applied(self, commit: Commit) -> bool:
+        self._gate.look()
         return self._inner.applied(commit)
 
 
@@ -110,9 +152,8 @@ class TroubledCloud:
         self._inner, self._gate = inner, gate
 
     def create(self, order: CreateOrder) -> None:
-        self._gate.at(When.BEFORE, "create", order.name)
-        self._inner.create(order)
-        self._gate.at(When.AFTER, "create", order.name)
+        with self._gate.around("create", order.name):
+            self._inner.create(order)
 
     def get(self, name: str, zone: str) -> Tpu | None:
         return self._inner.get(name, zone)
@@ -121,9 +162,8 @@ class TroubledCloud:
         return self._inner.list(zone)
 
     def delete(self, name: str, zone: str) -> None:
-        self._gate.at(When.BEFORE, "delete", name)
-        self._inner.delete(name, zone)
-        self._gate.at(When.AFTER, "delete", name)
+        with self._gate.around("delete", name):
+            self._inner.delete(name, zone)
 
 
 class TroubledWorkers:
@@ -134,16 +174,12 @@ class TroubledWorkers:
         return self._inner.usable(tpu)
 
     def launch(self, order: LaunchOrder) -> Mapping[int, str]:
-        self._gate.at(When.BEFORE, "launch", order.attempt)
-        missing = self._inner.launch(order)
-        self._gate.at(When.AFTER, "launch", order.attempt)
-        return missing
+        with self._gate.around("launch", order.attempt):
+            return self._inner.launch(order)
 
     def stop(self, order: StopOrder) -> Mapping[int, str]:
-        self._gate.at(When.BEFORE, "stop", order.attempt)
-        missing = self._inner.stop(order)
-        self._gate.at(When.AFTER, "stop", order.attempt)
-        return missing
+        with self._gate.around("stop", order.attempt):
+            return self._inner.stop(order)
 
     def alive(self, tpu: Tpu, attempt: str) -> Mapping[int, bool]:
         return self._inner.alive(tpu, attempt)
@@ -160,10 +196,8 @@ class TroubledBlobs:
         return self._inner.region(bucket)
 
     def put(self, bucket: str, key: str, data: bytes, *, once: bool = False) -> bool:
-        self._gate.at(When.BEFORE, "put", key)
-        written = self._inner.put(bucket, key, data, once=once)
-        self._gate.at(When.AFTER, "put", key)
-        return written
+        with self._gate.around("put", key):
+            return self._inner.put(bucket, key, data, once=once)
 
     def upload(self, bucket: str, key: str, path: str, *, progress: Callable[[int], None] | None = None) -> bool:
         return self._inner.upload(bucket, key, path, progress=progress)
@@ -186,3 +220,15 @@ class TroubledBus:
     def publish_all(self, topic: str, bodies: Iterable[Mapping[str, Any]]) -> None:
         self._gate.at(When.BEFORE, "publish", topic)
         self._inner.publish_all(topic, bodies)
+
+
+def troubled(ports: Ports, gate: Gate) -> Ports:
+    """The same ports with every commit and effect passing the gate."""
+    return replace(
+        ports,
+        store=TroubledStore(ports.store, gate),
+        bus=TroubledBus(ports.bus, gate),
+        cloud=TroubledCloud(ports.cloud, gate),
+        workers=TroubledWorkers(ports.workers, gate),
+        blobs=TroubledBlobs(ports.blobs, gate),
+    )

@@ -6,16 +6,22 @@ with what really ran on the workers.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
 from tpufn.decide.autoscale import stray_entity
+from tpufn.decide.decision import Decision
 from tpufn.domain.accelerators import accelerator
 from tpufn.domain.attempt import Attempt, AttemptState, Outcome
 from tpufn.domain.cloud import LABEL_NONCE, LABEL_SLOT
+from tpufn.domain.events import Event
+from tpufn.domain.fleet import pool_keys, slot_key
 from tpufn.domain.job import DEMAND, Job, JobState
+from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotState
+from tpufn.runner import Function
 from tpufn.simulation.life import Phase
 from tpufn.simulation.resource import Resource
 from tpufn.simulation.scripted_life import Run
@@ -34,6 +40,8 @@ class View:
     attempts: Mapping[str, Sequence[Attempt]]  # by job
     slots: Mapping[str, Slot]
     limits: Mapping[str, int]  # chip limits by scope
+    ceilings: Mapping[str, int]  # by pool
+    wanted: frozenset[str]  # slots that the deployment file has
     sweeps: frozenset[str]  # entities with an open sweep
     findable: frozenset[str]  # jobs that the queue's index knows
     resources: Sequence[Resource]
@@ -74,8 +82,23 @@ class Invariants:
         view = look(self.universe)
         wrong = [text for rule in _RULES for text in rule(view, self.memory)]
         wrong += self._strays(view) + list(self._ends(view))
+        wrong += [f"two handlers at once: {what}" for what in self.universe.gate.overlaps]
         if wrong:
             raise Violation("\n".join([*wrong, "", self.universe.story()]))
+
+    def watching(self, function: Function) -> Function:
+        """The function with its plans checked against the whole queue; put it into `Universe.watched`."""
+        if function.name != "assign":
+            return function
+
+        def decide(snapshot: Any, event: Event, policy: Policy) -> Decision:
+            decision = function.decide(snapshot, event, policy)
+            unfair = list(passed_over(self.universe, decision))
+            if unfair:
+                raise Violation("\n".join([*unfair, "", self.universe.story()]))
+            return decision
+
+        return replace(function, decide=decide)
 
     def _is_news(self) -> bool:
         seen = (self.universe.commits, self.universe.moments)
@@ -121,12 +144,32 @@ def look(universe: Universe) -> View:
             attempts={id: cut.attempts(id) for id, job in jobs.items() if job.attempt},
             slots={s.name: s for s in cut.slots()},
             limits={p.scope: p.chip_limit for p in fleet.pools if p.chip_limit} if fleet else {},
+            ceilings={p.id: len(p.slots) for p in fleet.pools} if fleet else {},
+            wanted=frozenset(name for name, _ in fleet.slots()) if fleet else frozenset(),
             sweeps=frozenset(row.entity for row in cut.rows(limit=_MANY)),
             findable=frozenset(j.id for j in cut.jobs_wanting(keys, states=tuple(DEMAND), limit=_MANY)),
             resources=universe.cloud.snapshot().resources,
             runs=universe.workers.runs(),
             living=universe.workers.living(),
         )
+
+
+def passed_over(universe: Universe, decision: Decision) -> Iterator[str]:
+    """No job starts on a slot that a pending one of a better rank could have had in the same plan. (A decision is made
+    at the moment of its snapshot: the store is what it saw.)"""
+    documents = [d for step in decision.steps for d in step.writes]
+    placed = {d.job: d.slot for d in documents if isinstance(d, Attempt)}
+    if not placed:
+        return
+    with universe.store.cut() as cut:
+        fleet, slots = cut.fleet(), {s.name: s for s in cut.slots()}
+        waiting = [j for j in cut.jobs_in((JobState.PENDING,), limit=_MANY) if j.id not in placed]
+        starting = [j for id in placed if (j := cut.job(id)) is not None]
+    for job, other in ((j, o) for j in starting for o in waiting if o.rank < j.rank):
+        slot = slots[placed[job.id]]
+        pool = fleet.pool(slot.pool) if fleet else None
+        if pool is not None and set(other.accepts) & (pool_keys(pool) | {slot_key(slot.name)}):
+            yield f"{job.id} was to start on {slot.name}, which {other.id} of a better rank accepts"
 
 
 def leases(view: View, memory: Memory) -> Iterator[str]:
@@ -202,6 +245,18 @@ def chips(view: View, memory: Memory) -> Iterator[str]:
             yield f"{scope} holds {held[scope]} chips, its limit is {limit}"
 
 
+def ceilings(view: View, memory: Memory) -> Iterator[str]:
+    """No pool holds more than its ceiling, counting what the cloud has; strays and what is leaving aside."""
+    held: Counter[str] = Counter()
+    for resource in view.resources:
+        slot = view.slots.get(resource.order.labels.get(LABEL_SLOT, ""))
+        if slot is not None and _is_ours(resource) and slot.tpu == resource.name and slot.name in view.wanted:
+            held[slot.pool] += 1
+    for pool, count in held.items():
+        if count > view.ceilings.get(pool, 0):
+            yield f"{pool} holds {count} TPUs, its ceiling is {view.ceilings.get(pool, 0)}"
+
+
 def releases(view: View, memory: Memory) -> Iterator[str]:
     """A slot is free again only when its TPU is gone."""
     there = {r.name for r in view.resources if r.is_visible}
@@ -239,4 +294,4 @@ def _is_owned(resource: Resource, view: View) -> bool:
 
 
 Rule = Callable[[View, Memory], Iterator[str]]
-_RULES: Sequence[Rule] = (leases, jobs, ends, regions, success, chips, releases, hosts)
+_RULES: Sequence[Rule] = (leases, jobs, ends, regions, success, chips, ceilings, releases, hosts)
