@@ -17,7 +17,7 @@ from tpufn.domain.accelerators import accelerator
 from tpufn.domain.attempt import Attempt, AttemptState, Outcome
 from tpufn.domain.cloud import LABEL_NONCE, LABEL_SLOT
 from tpufn.domain.events import Event
-from tpufn.domain.fleet import pool_keys, slot_key
+from tpufn.domain.fleet import slot_key
 from tpufn.domain.job import DEMAND, Job, JobState
 from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotState
@@ -168,7 +168,7 @@ def passed_over(universe: Universe, decision: Decision) -> Iterator[str]:
     for job, other in ((j, o) for j in starting for o in waiting if o.rank < j.rank):
         slot = slots[placed[job.id]]
         pool = fleet.pool(slot.pool) if fleet else None
-        if pool is not None and set(other.accepts) & (pool_keys(pool) | {slot_key(slot.name)}):
+        if pool is not None and set(other.accepts) & (pool.keys | {slot_key(slot.name)}):
             yield f"{job.id} was to start on {slot.name}, which {other.id} of a better rank accepts"
 
 
