@@ -33,12 +33,12 @@ def test_the_whole_way(bench: Make, terraform: FakeTerraform) -> None:
     made, heard = bench(), Heard()
     done = deploy(made.wish, made.tools, heard)
     steps = [line.partition(":")[0] for line in heard.lines if ": " in line]
-    wanted = ["file", "login", "apis", "permissions", "sources", "terraform", "plan", "apply", "key", "fleet"]
+    wanted = ["file", "login", "apis", "permissions", "quotas", "sources", "terraform", "plan", "apply", "key", "fleet"]
     assert steps == wanted
     assert terraform.commands() == ["version", "init", "plan", "apply", "output"]
     assert (done.changed, done.outputs["database"]) == (True, "tpufn-lab")
     assert heard.questions == ["2 to make, 0 to change, 0 to delete in project my-project"]
-    assert heard.lines[7:9] == [f"create {TOPIC}", f"create {TRIGGER}"]
+    assert heard.lines[8:10] == [f"create {TOPIC}", f"create {TRIGGER}"]
     assert made.declared == ["lab after apply"]
     assert made.key.versions == 1
 
@@ -203,3 +203,18 @@ def test_an_old_terraform(bench: Make, terraform: FakeTerraform) -> None:
     made = bench()
     with pytest.raises(InputError, match=r"1\.5\.7 is too old"):
         deploy(made.wish, made.tools, Heard())
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"metrics": []}, "spot-v6e8-ue1d: the largest quota in sight is 0, one v6e-8 needs 8 chips"),
+        (exceptions.Forbidden("no"), "cannot be read"),
+    ],
+)
+def test_a_small_quota_is_said_and_stops_nothing(bench: Make, google: FakeGoogle, answer: Any, said: str) -> None:
+    """It may be asked for later; and not everybody may look."""
+    google.answers["consumerQuotaMetrics"] = answer
+    made, heard = bench(), Heard()
+    deploy(made.wish, made.tools, heard)
+    assert any(line.startswith("quotas: ") and said in line for line in heard.lines)

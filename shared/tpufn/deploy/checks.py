@@ -11,6 +11,7 @@ from pathlib import Path
 import tpufn
 from tpufn.client import Client
 from tpufn.deploy.project import Project
+from tpufn.deploy.quota import fits
 from tpufn.deploy.steps import APIS
 from tpufn.deploy.teardown import Tpus
 from tpufn.domain.accelerators import FAMILIES, accelerator
@@ -122,29 +123,9 @@ def _roles(patient: Patient) -> Iterator[Finding]:
 
 
 def _quotas(patient: Patient) -> Iterator[Finding]:
-    """Quotas have no names that a program could know; those of a family's word and a pool's place are shown."""
-    quotas = patient.project.tpu_quotas()
-    for pool in _bought(patient.fleet):
-        found = {name: limits for name, limits in quotas.items() if _concerns(name, pool)}
-        here = [limit for limits in found.values() for place, limit in limits.items() if _holds(place, pool)]
-        most = max(here, default=0)
-        need = accelerator(pool.type).chips
-        text = f"{pool.id}: the largest quota in sight is {most}, one {pool.type} needs {need} chips"
-        mend = f"ask for quota: https://console.cloud.google.com/iam-admin/quotas?project={patient.project.id}"
-        yield Finding(check="quota", ok=most >= need, text=text, mend="" if most >= need else mend)
-
-
-def _concerns(name: str, pool: Pool) -> bool:
-    """`TPU v5 lite`, `TPUV5sPreemptibleLitepod…` and `TPU v6e` in their various spellings."""
-    bare = name.lower().replace(" ", "").replace("-", "")
-    words = {"v5e": ("v5lite", "v5e", "v5slite", "v5spreemptiblelite"), "v6e": ("v6e",), "v5p": ("v5p",)}
-    family = accelerator(pool.type).family
-    is_spot = pool.model.value == "spot"
-    return any(word in bare for word in words.get(family, (family,))) and (("preemptible" in bare) == is_spot)
-
-
-def _holds(place: str, pool: Pool) -> bool:
-    return place in ("everywhere", pool.zone, pool.region)
+    mend = f"ask for quota: https://console.cloud.google.com/iam-admin/quotas?project={patient.project.id}"
+    for fit in fits(patient.fleet, patient.project.tpu_quotas()):
+        yield Finding(check="quota", ok=fit.ok, text=str(fit), mend="" if fit.ok else mend)
 
 
 def _addresses(patient: Patient) -> Iterator[Finding]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tpufn.deploy.project import Project
+from tpufn.deploy.quota import fits
 from tpufn.deploy.terraform import LEAST, Change, Plan, Terraform, TerraformFailed
 from tpufn.deploy.workspace import prepare, state_bucket
-from tpufn.domain.errors import CloudUnavailable, InputError
+from tpufn.domain.errors import CloudUnavailable, InputError, TpufnError
 from tpufn.domain.fleet import Fleet, Mode
 
 APIS = (
@@ -141,6 +142,17 @@ def _project(fleet: Fleet, tools: Tools, told: Told) -> None:
             f"gcloud projects add-iam-policy-binding {fleet.project} --member user:YOU --role roles/owner"
         )
     told.end("sufficient")
+    told.begin("quotas")
+    told.end(_quotas(fleet, tools.project))
+
+
+def _quotas(fleet: Fleet, project: Project) -> str:
+    """A hint: what is too small now may be asked for later, and not everybody may look."""
+    try:
+        small = [str(fit) for fit in fits(fleet, project.tpu_quotas()) if not fit.ok]
+    except TpufnError:
+        return "cannot be read; `tpufn doctor` says more"
+    return "; ".join(small) if small else "large enough for one TPU of every pool"
 
 
 def _wait_enabled(tools: Tools) -> None:
