@@ -6,7 +6,9 @@ commit that clears their row. A crash between any two lines leaves a row that so
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tpufn.decide.decision import Decision, Retry, Step
@@ -18,6 +20,8 @@ from tpufn.domain.notes import Note
 from tpufn.domain.policy import Policy
 from tpufn.ports import Commit, Cut, Ports
 
+WIDTH = 16
+"""Effects that are performed side by side."""
 TRIES = 6
 """Decisions per event before the event is given back for redelivery."""
 
@@ -31,6 +35,26 @@ class Function:
     decide: Callable[[Any, Event, Policy], Decision]
     entity: Callable[[Event], str]  # whose open effect this event may be about; "" for none
     owns: frozenset[Kind] = frozenset()
+
+
+Together = Callable[[Sequence[Callable[[], None]]], None]
+"""Does all of them, in whatever order; raises what one of them raised, when all are done."""
+
+
+def in_order(works: Sequence[Callable[[], None]]) -> None:
+    """The plainest `Together`."""
+    for work in works:
+        work()
+
+
+def side_by_side(works: Sequence[Callable[[], None]]) -> None:
+    """On threads: the requests of a race must not wait for each other, when each may take half a minute."""
+    if len(works) < 2:
+        in_order(works)
+        return
+    with ThreadPoolExecutor(min(len(works), WIDTH), thread_name_prefix="effects") as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
 
 
 Perform = Callable[[Ports, Effect, Policy], Result]
@@ -47,7 +71,8 @@ class Performer:
 
 class Runner:
     """Runs functions over ports. `new_id` and `jitter` are given, so that a simulation can fix them; `announce` is told
-    the notes of each commit after it, for the outbound feed (a crash in between loses them; the history has them)."""
+    the notes of each commit after it, for the outbound feed (a crash in between loses them; the history has them).
+    `together` performs the effects of one decision: by default one after the other."""
 
     def __init__(
         self,
@@ -58,10 +83,11 @@ class Runner:
         new_id: Callable[[], str],
         jitter: Callable[[int], float],
         announce: Callable[[Sequence[Note]], None] | None = None,
+        together: Together = in_order,
     ) -> None:
         self.ports, self.policy = ports, policy
         self._performers, self._new_id, self._jitter = performers, new_id, jitter
-        self._announce = announce
+        self._announce, self._together = announce, together
 
     def handle(self, function: Function, event: Event) -> str:
         """One event, to its end. Returns the decision's reason; raises Stale when others were faster every time."""
@@ -113,8 +139,7 @@ class Runner:
             ours += [(row.entity, token) for row, token in rows if row.claimed_by == token]
             theirs += [row.entity for row, _ in rows if not row.claimed_by]
         self._wake(theirs)
-        for entity, token in ours:
-            self._perform(entity, token)
+        self._together([partial(self._perform, entity, token) for entity, token in ours])
         return fresh
 
     def _wake(self, entities: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from tpufn.domain.notes import Note
 from tpufn.domain.policy import SANDBOX, Policy
 from tpufn.flows import registry
 from tpufn.ports import Blobs, Clock, NoSite, Ports, Site, Store, TpuCloud, Workers
-from tpufn.runner import Performer, Runner
+from tpufn.runner import Performer, Runner, side_by_side
 from tpufn.settings import Deployed
 from tpufn.simulation.clock import WallClock
 
@@ -110,4 +110,5 @@ def runner(settings: Deployed, *, function: str, complain: Callable[[str], None]
         new_id=lambda: uuid.uuid4().hex,
         jitter=lambda attempt: random.uniform(0.0, 0.05 * 2**attempt),
         announce=announce,
+        together=side_by_side,
     )

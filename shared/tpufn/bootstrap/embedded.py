@@ -15,7 +15,7 @@ from tpufn.embedded import EmbeddedClient
 from tpufn.flows.effects import PERFORMERS
 from tpufn.place import Place
 from tpufn.ports import Blobs, Clock, Ports
-from tpufn.runner import Runner
+from tpufn.runner import Runner, Together, in_order
 from tpufn.settings import Settings
 
 
@@ -62,13 +62,14 @@ def make_parts(
     return Parts(place=place, clock=clock, store=store, bus=bus, blobs=buckets, lock=lock, client=client)
 
 
-def make_runner(ports: Ports, policy: Policy) -> Runner:
+def make_runner(ports: Ports, policy: Policy, *, together: Together = in_order) -> Runner:
     return Runner(
         ports,
         policy=policy,
         performers=dict(PERFORMERS),
         new_id=lambda: uuid.uuid4().hex,
         jitter=lambda attempt: random.uniform(0.0, 0.01 * 2**attempt),
+        together=together,
     )
 
 

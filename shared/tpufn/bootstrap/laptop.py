@@ -22,6 +22,7 @@ from tpufn.embedded import EmbeddedClient
 from tpufn.engine import EmbeddedEngine
 from tpufn.place import Place
 from tpufn.ports import NoSite, Ports, Site, TpuCloud, Workers
+from tpufn.runner import side_by_side
 from tpufn.settings import Deployed, Settings, laptop
 from tpufn.simulation.clock import WallClock
 
@@ -67,7 +68,7 @@ class Laptop:
         )
         self._ready = reach.ready
         self._engine = EmbeddedEngine(
-            make_runner(ports, reach.policy),
+            make_runner(ports, reach.policy, together=side_by_side),
             p.bus,
             clock=p.clock,
             lock=p.lock,
