@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections import Counter
 
 import pytest
 
@@ -78,6 +79,7 @@ def test_messages_follow_the_bucket(site, google, workers):
     order = site.order()
     workers.launch(order)
     site.go(order)
-    until(lambda: [body["what"] for topic, body in google.published].count("closed") == 4)
+    until(lambda: len(google.published) == 16)
+    told = Counter(body["what"] for _, body in google.published)
+    assert told == {"accepted": 4, "prepared": 4, "exited": 4, "closed": 4}
     assert {topic for topic, _ in google.published} == {"worker-events"}
-    assert len(google.published) == 16
