@@ -314,6 +314,19 @@ def test_a_pool_that_left_the_file_drains() -> None:
     scene.until_empty()
 
 
+def test_a_grant_for_a_pool_that_left_the_file_meanwhile() -> None:
+    """Nobody waits for it, its slot is retired, its zone is in no deployment file: it is found and deleted all the
+    same."""
+    scene = Scene(pool(*V4), pool(*V6A))
+    scene.cloud.faults.inject("timeout-late", zone="us-central2-b", seconds=2400.0)
+    scene.start("a")
+    scene.until_ended("a")
+    scene.change(pool(*V6A))
+    scene.until_slot(SlotState.RETIRED, "spot-v48-uc2b-1")
+    scene.until_event("stray.found")
+    scene.until_empty()
+
+
 def test_a_pool_that_left_the_file_in_the_middle_of_the_race() -> None:
     """Its leg is released, whatever the create still says."""
     scene = Scene(pool(*V4), pool(*V6A))

@@ -66,7 +66,7 @@ def fleet(seed: int) -> Fleet:
     pools = tuple(_pool(rng, type, zone) for type, zone in sorted(rng.sample(PLACES, rng.randint(1, 4))))
     if rng.random() < 0.3:
         name, type, zone = MINE
-        pools += (Pool(id=f"existing-{name}", type=type, zone=zone, existing=name, runtime="any"),)
+        pools += (Pool(id=f"existing-{name}", type=type, zone=zone, model=Model.ON_DEMAND, existing=name),)
     limits = {p.scope: p.chip_limit for p in pools}
     return Fleet(name="lab", pools=tuple(replace(p, chip_limit=limits[p.scope]) for p in pools), idle_timeout=600.0)
 

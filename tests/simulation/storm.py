@@ -13,6 +13,7 @@ from tpufn.adapters.memory import MemoryStore
 from tpufn.domain.attempt import Outcome
 from tpufn.domain.cloud import LABEL_NONCE
 from tpufn.domain.errors import Conflict, NotFound, Refused, Unknown
+from tpufn.domain.fleet import Model
 from tpufn.domain.job import JobState
 from tpufn.domain.orders import Phase
 from tpufn.domain.policy import Policy
@@ -154,7 +155,7 @@ class Storm:
     def give_mine(self) -> None:
         name, type, zone = drawn.MINE
         if not self.has_mine():
-            self.universe.cloud.add_foreign(name, zone, type)
+            self.universe.cloud.add_foreign(name, zone, type, model=Model.ON_DEMAND.value)
             self.universe.workers.provision(name, zone, 1)
 
     def take_mine(self) -> None:
@@ -170,6 +171,7 @@ class Storm:
         """Nothing goes wrong any more, nobody holds anything, and the deployment file is whole."""
         universe = self.universe
         universe.calm()
+        self.invariants.expect_order(within=universe.policy.idle_sweep + 3 * universe.policy.tick)
         universe.run_until(lambda: not universe.mail.durable)
         universe.declare(replace(self.fleet, pools=tuple(replace(p, keep_warm=0) for p in self.fleet.pools)))
         self._renew_mine()

@@ -32,15 +32,16 @@ def load(ports: Ports, event: Event, policy: Policy) -> autoscale.SweepSnapshot 
     settled = {name for name, _ in fleet.slots()} == {s.name for s in slots if s.state is not SlotState.RETIRED}
     if settled and not full and autoscale.quiet(slots, jobs=jobs, rows=rows):
         return None
-    zones = _zones(fleet, slots)
+    zones = _zones(fleet, slots if full else [s for s in slots if s.state is not SlotState.RETIRED])
     listed, silent = _list(ports, zones)
     with ports.store.cut() as cut:
         return _snapshot(ports, cut, listed, silent, policy)
 
 
 def _zones(fleet: Fleet, slots: Sequence[Slot]) -> tuple[str, ...]:
-    """The fleet's zones, and those of slots whose pool has left the file."""
-    return tuple(dict.fromkeys((*fleet.zones, *(s.zone for s in slots if s.state is not SlotState.RETIRED))))
+    """The fleet's zones, and those of slots whose pool has left the file: now and then of retired ones too, for what
+    was asked for there may be granted when nobody looks any more."""
+    return tuple(dict.fromkeys((*fleet.zones, *(s.zone for s in slots))))
 
 
 def _list(ports: Ports, zones: Sequence[str]) -> tuple[list[Tpu], set[str]]:

@@ -86,6 +86,10 @@ class Invariants:
         if wrong:
             raise Violation("\n".join([*wrong, "", self.universe.story()]))
 
+    def expect_order(self, *, within: float) -> None:
+        """From now on no stray is left alone for longer than this (seconds)."""
+        self.stray_limit, self.memory.unowned_since = within, {}
+
     def watching(self, function: Function) -> Function:
         """The function with its plans checked against the whole queue; put it into `Universe.watched`."""
         if function.name != "assign":
