@@ -9,9 +9,10 @@ import pytest
 from .shell import Shell, until
 
 
-@pytest.fixture
-def busy(shell: Shell) -> Iterator[Shell]:
-    """A job with two workers runs."""
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A job with two workers runs, for all tests: they only look."""
+    shell = Shell(tmp_path_factory.mktemp("busy"))
     path = shell.job("while echo tick; do sleep 0.2; done", id="long", tpu="v5e-16")
     with shell.engine():
         assert shell.run("submit", path).returncode == 0
