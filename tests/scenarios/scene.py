@@ -24,22 +24,24 @@ WIDE = ("v6e-16", "us-east5-b")
 """Four workers."""
 
 
-def pool(type: str, zone: str, count: int = 1, **changes: Any) -> Pool:
-    return Pool(id=pool_id(Model.SPOT, type, zone), type=type, zone=zone, count=count, runtime="any", **changes)
+def pool(type: str, zone: str, count: int = 1, *, code: str = "", **changes: Any) -> Pool:
+    id = pool_id(Model.SPOT, type, zone, code=code)
+    return Pool(id=id, type=type, zone=zone, count=count, runtime="any", **changes)
 
 
 class Scene(Universe):
-    """`scripts`: by job, or by (job, attempt number), or by (job, attempt number, worker); the narrowest counts."""
+    """`scripts`: by job, or by (job, attempt number), or by (job, attempt number, worker); the narrowest counts.
+    `host_scripts`: by TPU, or by (TPU, worker)."""
 
     def __init__(self, *pools: Pool, on_disk: Path | None = None, idle: float = 600.0, **how: Any) -> None:
         self.scripts: dict[Any, Script] = {}
-        self.host_scripts: dict[str, HostScript] = {}
+        self.host_scripts: dict[Any, HostScript] = {}
         self.struck = False
         super().__init__(
             Fleet(name="lab", pools=pools, idle_timeout=idle),
             store=_on_disk(on_disk) if on_disk else _in_memory,
             script=self._script,
-            host=lambda tpu, worker: self.host_scripts.get(tpu, HostScript()),
+            host=self._host,
             **how,
         )
         self.invariants = Invariants(self, stray_limit=self.policy.idle_sweep + 2 * self.policy.tick)
@@ -119,6 +121,9 @@ class Scene(Universe):
         with self.store.cut() as cut:
             job = cut.job(id)
         return job.state if job else None
+
+    def _host(self, tpu: str, worker: int) -> HostScript:
+        return self.host_scripts.get((tpu, worker)) or self.host_scripts.get(tpu, HostScript())
 
     def _script(self, job: str, number: int, worker: int) -> Script:
         keys = ((job, number, worker), (job, number), job)

@@ -23,6 +23,7 @@ REPORTS: dict[str, tuple[str, ...]] = {
         "scenarios/test_scarcity.py::a_grant_that_comes_long_after_everybody_gave_up",
         "scenarios/test_scarcity.py::a_late_grant_is_adopted_for_a_waiting_job",
         "decide/test_observe.py::each_state_has_a_budget_of_its_own",
+        "scenarios/test_scarcity.py::a_grant_for_a_pool_that_left_the_file_meanwhile",
     ),
     "4 delete refused": (
         "scenarios/test_scarcity.py::a_delete_that_is_refused_is_repeated",
@@ -31,6 +32,7 @@ REPORTS: dict[str, tuple[str, ...]] = {
     "5 a slow create is not a failed one": (
         "decide/test_observe.py::a_slow_create_is_not_a_failed_one",
         "scenarios/test_scarcity.py::a_create_without_an_answer",
+        "scenarios/test_field.py::a_create_that_stays_unfinished_while_the_node_is_ready",
     ),
     "6 stockout late": (
         "scenarios/test_scarcity.py::a_stockout_that_comes_late_leaves_no_husk",
@@ -60,6 +62,7 @@ REPORTS: dict[str, tuple[str, ...]] = {
     "12 too few external addresses": (
         "decide/test_refusals.py::every_text_has_its_meaning",
         "deploy/test_doctor.py::private_tpus_need_no_addresses",
+        "spec/test_deployment.py::tpu_runner_file",
     ),
     "13 two surfaces of one stockout": (
         "decide/test_records.py::two_surfaces_of_one_stockout_can_both_be_recorded",
@@ -71,12 +74,18 @@ REPORTS: dict[str, tuple[str, ...]] = {
     "15 an entry that left the file": (
         "scenarios/test_scarcity.py::a_pool_that_left_the_file_drains",
         "decide/test_autoscale.py::a_pool_that_left_the_file_drains_to_nothing",
+        "scenarios/test_field.py::an_entry_that_gets_another_name",
     ),
     "16 READY without endpoints": ("scenarios/test_limits.py::ready_is_not_usable_for_a_while",),
-    "17 all workers but one": ("scenarios/test_limits.py::a_tpu_that_never_boots_is_replaced_without_a_cool_down",),
+    "17 all workers but one": (
+        "scenarios/test_limits.py::a_tpu_that_never_boots_is_replaced_without_a_cool_down",
+        "scenarios/test_field.py::all_workers_answer_but_one",
+    ),
     "18 health is missing": (
         "contracts/test_tpu_cloud.py::missing_health_is_unspecified",
         "domain/test_values.py::ready_means_ready_healthy_and_with_endpoints",
+        "scenarios/test_field.py::unhealthy_for_maintenance_while_the_work_goes_on",
+        "scenarios/test_field.py::an_unhealthy_tpu_is_not_launched_on",
     ),
     "19 recycled address, new host key": (
         "ssh/test_connection.py::first_key_is_pinned_and_another_refused",
@@ -110,18 +119,29 @@ REPORTS: dict[str, tuple[str, ...]] = {
     "30 a retry keeps its place": (
         "decide/test_attempts.py::a_retry_keeps_its_place_in_the_queue",
         "decide/test_heads.py::a_waiting_retry_keeps_its_warm_tpu",
+        "scenarios/test_field.py::a_flood_does_not_take_the_place_of_a_retry",
     ),
-    "31 one creation fires three times": ("scenarios/test_happy.py::every_event_twice_is_the_same_as_once",),
+    "31 one creation fires three times": (
+        "scenarios/test_happy.py::every_event_twice_is_the_same_as_once",
+        "scenarios/test_field.py::one_creation_that_is_told_three_times",
+    ),
     "32 shuffled and dropped events": (
         "scenarios/test_happy.py::late_and_shuffled_events_change_nothing",
         "system/test_life.py::ticks_alone",
     ),
-    "33 a trigger's body is protobuf": ("contracts/test_wire.py::a_documents_change_in_binary_mode",),
-    "34 a handler that timed out runs on": ("system/test_concurrency.py::a_handler_past_its_claim_beside_its_twin",),
+    "33 a trigger's body is protobuf": (
+        "contracts/test_wire.py::a_documents_change_in_binary_mode",
+        "contracts/test_wire.py::the_path_of_a_document_says_all",
+    ),
+    "34 a handler that timed out runs on": (
+        "system/test_concurrency.py::a_handler_past_its_claim_beside_its_twin",
+        "scenarios/test_crashes.py::other_trouble_at_every_sixth_boundary",
+    ),
     "35 too much contention": ("contracts/test_firestore.py::contended_commits_lose_nothing",),
     "36 a document of a megabyte": (
         "decide/test_submit.py::problems_are_all_told_and_bounded",
         "worker/test_evidence.py::tail_is_bounded",
+        "scenarios/test_field.py::no_document_grows_with_what_failed",
     ),
     "37 the scheduler fires twice": ("scenarios/test_happy.py::two_ticks_at_once_do_the_work_once",),
     "38 environment values of any kind": (

@@ -29,6 +29,18 @@ def read_report(blobs: Blobs, attempt: Attempt) -> WorkerReport:
     )
 
 
+_LONGEST = 2000
+"""Characters of a worker's words that are taken over: they end in documents, and those have a limit."""
+
+
 def _read(blobs: Blobs, attempt: Attempt, item: Object, worker: int, type: type[Any]) -> Any:
     body = msgspec.json.decode(blobs.get(attempt.bucket, item.key))
-    return msgspec.convert({**body, "worker": worker, "at": item.updated}, type)
+    bounded = {key: _bounded(key, value) for key, value in body.items()}
+    return msgspec.convert({**bounded, "worker": worker, "at": item.updated}, type)
+
+
+def _bounded(key: str, value: Any) -> Any:
+    """Of an output the end is kept, of all other words the beginning."""
+    if not isinstance(value, str) or len(value) <= _LONGEST:
+        return value
+    return value[-_LONGEST:] if key == "tail" else value[:_LONGEST]
