@@ -2,10 +2,13 @@
 
 import msgspec
 
-from tpufn.codec import encode
+from tpufn.codec import encode, reference
+from tpufn.domain.events import Written
 from tpufn.domain.job import JobState
 from tpufn.domain.slot import SlotState
+from tpufn.ports import Commit
 from tpufn.simulation.scripted_script import HostScript, Script
+from tpufn.simulation.universe_mail import TRIGGER
 
 from .scene import V4, V6A, V6B, WIDE, Scene, pool
 
@@ -74,10 +77,9 @@ def test_a_flood_does_not_take_the_place_of_a_retry() -> None:
 def test_one_creation_that_is_told_three_times() -> None:
     """Each event three times over, in any order: one external create, one attempt, the same end."""
     scene = Scene(pool(*V4))
-    publish, post = scene.mail.publish, scene.mail.post
-    scene.mail.publish = lambda topic, body: [publish(topic, body) for _ in range(3)][0]
-    scene.mail.post = lambda topic, event: [post(topic, event) for _ in range(3)][0]
-    scene.start("a")
+    for _ in range(3):
+        scene.start("a")
+    scene.after_commit = lambda commit: [scene.mail.post(TRIGGER, event) for event in caused(commit) * 2]
     scene.until_ended("a")
     scene.until_empty()
     assert (scene.outcomes("a"), len(scene.creates())) == (["succeeded"], 1)
@@ -111,6 +113,12 @@ def test_no_document_grows_with_what_failed() -> None:
     documents = (scene.job("a"), *scene.attempts("a"), *scene.slots().values())
     assert max(map(size, documents)) < 100 * 1024
     assert max(len(note.reason) for note in scene.notes) < 10_000
+
+
+def caused(commit: Commit) -> list[Written]:
+    """The triggers of one commit."""
+    refs = map(reference, commit.writes)
+    return [Written(kind=kind, id=id) for kind, id in refs if kind in ("job", "slot", "attempt")]
 
 
 def size(document: object) -> int:
