@@ -38,6 +38,7 @@ def ask_everything(store: FirestoreStore) -> None:
         cut.jobs_due(before=1.0)
         cut.attempts("a")
         cut.history("a")
+        cut.feed()
         cut.outcomes()
         cut.outcomes(pool="p")
 
