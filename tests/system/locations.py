@@ -8,7 +8,7 @@ import json
 import threading
 import urllib.parse
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 _BUCKETS = "/storage/v1/b/"
@@ -25,11 +25,15 @@ def located(endpoint: str, regions: Collection[str]) -> Iterator[str]:
 
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("content-length") or 0))
-            connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=30)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
-            connection.request(self.command, self.path, sent, headers)
-            answer = connection.getresponse()
-            body = placed(self.path, answer.status, answer.read(), regions)
+            with closing(http.client.HTTPConnection(target.hostname or "", target.port, timeout=30)) as connection:
+                connection.request(self.command, self.path, sent, headers)
+                answer = connection.getresponse()
+                body = placed(self.path, answer.status, answer.read(), regions)
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked may have been killed meanwhile
+                self._answer(answer, body)
+
+        def _answer(self, answer: http.client.HTTPResponse, body: bytes) -> None:
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in _OWN:
@@ -37,7 +41,6 @@ def located(endpoint: str, regions: Collection[str]) -> Iterator[str]:
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-            connection.close()
 
         do_POST = do_PUT = do_DELETE = do_PATCH = do_GET
 

@@ -85,6 +85,12 @@ class Laptop:
         until(lambda: condition(client.job(id)), 60.0, what=lambda: f"{client.job(id)}\n{client.slots()}")
         return client.job(id)
 
+    def until_begun(self, id: str) -> JobView:
+        """Until its command has written something: an attempt may be running whose workers have not heard so yet."""
+        client = self.client()
+        until(lambda: any(b"begins" in piece.data for piece in client.logs(id)), what=lambda: f"{client.job(id)}")
+        return client.job(id)
+
     def until_released(self) -> None:
         until(lambda: not self.resources(), 60.0, what=lambda: f"{self.resources()}")
 
@@ -108,10 +114,6 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
         yield Laptop(home, storage, regional, tpus, door)
 
 
-def is_running(view: JobView) -> bool:
-    return bool(view.attempts) and view.attempts[-1].state == "running"
-
-
 def test_a_run_from_submit_to_nothing_left(laptop: Laptop) -> None:
     """`tpufn run`: the race, the real clients, the workers' results out of the bucket, and no TPU at the end."""
     ran = laptop.tpufn("run", laptop.job("whole"), "--json")
@@ -125,8 +127,7 @@ def test_a_job_that_ends_while_the_laptop_is_closed(laptop: Laptop) -> None:
     """The workers go on without the engine; what they wrote is read when it is back."""
     with laptop.up():
         assert laptop.tpufn("submit", laptop.job("closed")).returncode == 0
-        view = laptop.until("closed", is_running)
-    attempt = view.attempts[-1]
+        attempt = laptop.until_begun("closed").attempts[-1]
     until(lambda: ended(laptop, attempt.bucket, f"{attempt.prefix}/status/"), 60.0)
     assert laptop.client().job("closed").job.state == "active", "nobody has looked"
     with laptop.up():
@@ -147,8 +148,7 @@ def test_a_preemption_while_the_laptop_is_closed(laptop: Laptop) -> None:
     """The TPU is gone when the laptop opens again: the job goes on from its checkpoint, in its region."""
     with laptop.up():
         assert laptop.tpufn("submit", laptop.job("taken")).returncode == 0
-        first = laptop.until("taken", is_running).attempts[-1]
-        until(lambda: b"step" in logged(laptop, "taken"), 60.0)
+        first = laptop.until_begun("taken").attempts[-1]
     laptop.door.preempt(first.tpu, notice=0.5)
     until(lambda: laptop.phases()[first.tpu] == "suspended", 30.0, what=lambda: str(laptop.phases()))
     with laptop.up():
@@ -157,10 +157,6 @@ def test_a_preemption_while_the_laptop_is_closed(laptop: Laptop) -> None:
         assert (view.job.state, outcomes) == ("succeeded", ["preempted", "succeeded"])
         assert len({attempt.region for attempt in view.attempts}) == 1
         laptop.until_released()
-
-
-def logged(laptop: Laptop, id: str) -> bytes:
-    return b"".join(piece.data for piece in laptop.client().logs(id))
 
 
 def test_a_seed_is_for_simulated_tpus(laptop: Laptop) -> None:
