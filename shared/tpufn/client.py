@@ -84,7 +84,8 @@ class Client(Protocol):
         it. One read in the cloud, none elsewhere."""
 
     def apply(self, path: str = "") -> Fleet:
-        """Declare what the deployment file says (the chosen one by default). Conflict for another's."""
+        """Declare what the deployment file says (the chosen one by default). What the project refused for good is
+        asked for again. Conflict for another's."""
 
     def tick(self) -> str:
         """Compare what is with what should be, now. In words what will happen; InputError where the engine ticks."""

@@ -72,7 +72,7 @@ class CloudClient(Changing):
         return not any(now - tick.last_run < _LATE or (not tick.last_run and tick.next_run > now) for tick in ticks)
 
     def apply(self, path: str = "") -> Fleet:
-        applied = apply_fleet(self._store, self._loaded(path))
+        applied = apply_fleet(self._store, self._loaded(path), anew=True)
         self._publish("ticks", to_body(Tick(full=True)))
         return applied
 

@@ -11,13 +11,14 @@ from tpufn.domain.fleet import Fleet
 from tpufn.ports import Commit, Store
 
 
-def apply_fleet(store: Store, fleet: Fleet) -> Fleet:
-    """A new revision where anything differs. The deployment's nonce is made once and kept. Raises Stale."""
+def apply_fleet(store: Store, fleet: Fleet, *, anew: bool = False) -> Fleet:
+    """A new revision where anything differs, or in any case with `anew`: what the old one could not have is asked for
+    again. The deployment's nonce is made once and kept. Raises Stale."""
     with store.cut() as cut:
         there = cut.fleet()
     kept = there or Fleet(name=fleet.name, nonce=secrets.token_hex(4))
     fresh = replace(fleet, nonce=kept.nonce, functions=kept.functions, revision=kept.revision, version=kept.version)
-    if fresh == there:
+    if fresh == there and not anew:
         return fresh
     fresh = replace(fresh, revision=kept.revision + 1)
     store.commit(Commit(id=uuid.uuid4().hex, writes=(fresh,)))

@@ -55,7 +55,7 @@ class EmbeddedClient(Changing):
         return self._status(engine="running" if self._is_served() else "not running", dead_letters=self._bus.count())
 
     def apply(self, path: str = "") -> Fleet:
-        return apply_fleet(self._store, self._loaded(path))
+        return apply_fleet(self._store, self._loaded(path), anew=True)
 
     def tick(self) -> str:
         raise InputError(self._own_ticks("tick"))

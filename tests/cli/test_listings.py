@@ -87,14 +87,6 @@ def test_why_shows_the_evidence_of_a_verdict(tpufn: Callable[..., Any], client: 
     assert "evidence\n  - exit 1 on worker 2\n" in tpufn("why", "demo-1").out
 
 
-def test_why_says_when_only_a_change_of_configuration_helps(tpufn: Callable[..., Any], client: Any) -> None:
-    """Infinity is a time for programs; people get words, JSON gets null."""
-    pool = replace(client.why_value.pools[0], next_try_at=float("inf"))
-    client.why_value = replace(client.why_value, pools=(pool,))
-    assert "after a change of configuration" in tpufn("why", "demo-1").out
-    assert json.loads(tpufn("why", "demo-1", "--json").out)["pools"][0]["next_try_at"] is None
-
-
 def test_slots(tpufn: Callable[..., Any]) -> None:
     """Free slots cost nothing and hold nothing."""
     assert tpufn("slots").out == (

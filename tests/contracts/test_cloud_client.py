@@ -135,6 +135,7 @@ def test_declaring_the_fleet(store: MemoryStore, tmp_path: Path) -> None:
     assert (applied.revision, [pool.type for pool in applied.pools]) == (2, ["v6e-8"])
     assert applied.nonce == client(store).fleet().nonce
     assert box.sent == [("ticks", {"full": True})]
+    assert client(store).apply(str(path)).revision == 3, "the same file again: what the project refused is asked anew"
     path.write_text(FILE.replace("lab", "other"))
     with pytest.raises(Conflict, match="declares other, and this is lab"):
         client(store).apply(str(path))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpufn.decide.cooldown import FOREVER, blocked_until, blocking, cooled, pool_scopes, rearmed
+from tpufn.decide.cooldown import blocked_until, blocking, cooled, pool_scopes, rearmed
 from tpufn.domain.capacity import Class, Refusal, Scope
 from tpufn.domain.policy import SANDBOX, Policy
 
@@ -95,13 +95,16 @@ def test_a_cooldown_is_never_shortened_by_a_refusal(before: Class) -> None:
     assert after(long, Class.TRANSIENT, now=long.at + 1).until >= long.until
 
 
-def test_structural_lasts_until_the_configuration_changes() -> None:
-    """Why: limit 0 does not go away by asking, but a new deployment file may have fixed it."""
+def test_structural_lasts_for_hours_or_until_the_file_is_applied() -> None:
+    """Why: limit 0 does not go away by asking, but a new deployment file may have fixed it, or a raised quota."""
     scope = after(Scope(id=ID), Class.STRUCTURAL)
-    assert scope.until == FOREVER
     known = {ID: scope}
-    assert blocked_until(V6, known, now=NOW + 10**9, revision=1) == FOREVER
-    assert blocking(V6, known, now=NOW + 10**9, revision=2) is None
+    assert 4 * 3600 < scope.until - NOW < 8 * 3600
+    assert blocked_until(V6, known, now=NOW + 4 * 3600, revision=1) == scope.until
+    assert blocking(V6, known, now=NOW + 4 * 3600, revision=2) is None
+    assert blocking(V6, known, now=scope.until, revision=1) is None
+    second = after(scope, Class.STRUCTURAL, now=scope.until)
+    assert 4 * 3600 < second.until - second.at < 8 * 3600, "it does not grow"
     again = cooled(scope, refused(Class.STRUCTURAL), now=NOW, revision=2, policy=POLICY)
     assert blocking(V6, {ID: again}, now=NOW, revision=2) == again
 

@@ -82,7 +82,7 @@ def test_a_job_that_every_pool_refuses_for_good_is_unschedulable() -> None:
     closed = [
         Scope(
             id=f"spot:{type_scope('v6e-16', z)}",
-            until=float("inf"),
+            until=NOW + 3600,
             cls=Class.STRUCTURAL,
             cause=f"not in {z}",
             revision=1,
@@ -98,7 +98,7 @@ def both(state: SlotState) -> tuple[Slot, Slot]:
 
 
 HOT = Scope(id=TYPE, until=NOW + 90, cls=Class.STOCKOUT, cause=STOCKOUT, revision=1)
-CLOSED = Scope(id=TYPE, until=float("inf"), cls=Class.STRUCTURAL, cause="not sold there", revision=1)
+CLOSED = Scope(id=TYPE, until=NOW + 3600, cls=Class.STRUCTURAL, cause="not sold there", revision=1)
 
 VERDICTS: list[tuple[tuple[Slot, ...], tuple[Scope, ...], str]] = [
     ((), (), "is asked next"),
@@ -110,7 +110,12 @@ VERDICTS: list[tuple[tuple[Slot, ...], tuple[Scope, ...], str]] = [
         f"{V6.slots[1]} is booting since 100 s",
     ),
     ((), (HOT,), f"stockout: {STOCKOUT}; next try in 90 s"),
-    ((), (CLOSED,), "cannot work until the deployment or the project changes: not sold there"),
+    (
+        (),
+        (CLOSED,),
+        "cannot work until the deployment or the project changes: not sold there; "
+        "next try in 60 min, or once `tpufn fleet apply` has run",
+    ),
     (both(SlotState.BUSY), (), "every slot is taken"),
     (both(SlotState.RELEASING), (), "every slot is taken"),
     ((slot(V6, 1, SlotState.BUSY), slot(V6, 2, SlotState.FREE, hold="ada")), (), "every slot is taken"),

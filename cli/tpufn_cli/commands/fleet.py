@@ -18,6 +18,7 @@ def apply(options: Options, path: str, as_json: bool) -> None:
     """Declare what the deployment file says, at once.
 
     New pools can be used from now on; slots of pools that left the file are given back when their jobs have ended.
+    What the project could not have is asked for again: run it when a quota was raised.
     """
     from dataclasses import replace
 

@@ -1,10 +1,9 @@
 """Values as JSON. Listings are one document; streams are one event per line.
 
-Enums are their names, priorities their labels, an infinite time is null ("not before the configuration changes").
+Enums are their names, priorities their labels.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -30,8 +29,6 @@ def jsonable(value: Any) -> Any:
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     return value
 
 

@@ -1,7 +1,5 @@
 """The answer to `why`: the headline, what each candidate pool has, and the evidence of a verdict."""
 
-import math
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -52,9 +50,7 @@ def _last(pool: PoolOutlook, now: float) -> str:
 
 
 def next_try(at: float, now: float) -> str:
-    """When a cool-down ends: `in 40s`, `any time`, or not before the configuration changes."""
-    if math.isinf(at):
-        return "after a change of configuration"
+    """When a cool-down ends: `in 40s`, `any time`."""
     return f"in {words.age(at - now)}" if at > now else "any time"
 
 

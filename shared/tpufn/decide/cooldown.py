@@ -1,7 +1,8 @@
 """Cool-downs: how long a refusal keeps us from asking again, and for what.
 
 A refusal names the scope that it disproves. Stockouts grow with jitter; a full quota is armed again when our own chips
-in the scope are released; a structural refusal lasts until the configuration changes.
+in the scope are released; a structural refusal lasts until the deployment file is applied again, and is put to the
+test a few times a day even so: a quota is raised, or a zone opened, without anybody telling us.
 """
 
 import hashlib
@@ -11,8 +12,6 @@ from dataclasses import replace
 from tpufn.domain.capacity import Class, Refusal, Scope, region_scope, type_scope, zone_scope
 from tpufn.domain.fleet import Pool
 from tpufn.domain.policy import Policy
-
-FOREVER = float("inf")
 
 
 def pool_scopes(pool: Pool) -> tuple[str, ...]:
@@ -76,14 +75,14 @@ def rearmed(scope: Scope, *, now: float) -> Scope:
 
 def _pause(cls: Class, hits: int, id: str, policy: Policy) -> float:
     base = {
-        Class.STRUCTURAL: FOREVER,
         Class.STOCKOUT: policy.stockout_cooldown,
         Class.QUOTA: policy.quota_cooldown,
         Class.RATE_LIMIT: policy.rate_limit_cooldown,
     }.get(cls, policy.transient_cooldown)
-    if base == FOREVER:
-        return FOREVER
-    return float(min(base * 2 ** min(hits - 1, 16), policy.cooldown_max)) * (0.75 + 0.5 * _fraction(f"{id}:{hits}"))
+    grown = min(base * 2 ** min(hits - 1, 16), policy.cooldown_max)
+    if cls is Class.STRUCTURAL:
+        grown = policy.structural_cooldown
+    return float(grown) * (0.75 + 0.5 * _fraction(f"{id}:{hits}"))
 
 
 def _fraction(text: str) -> float:

@@ -109,14 +109,21 @@ def _verdict(pool: Pool, mine: Sequence[Slot], block: Scope | None, left: float,
         first = max(legs, key=lambda s: (list(SlotState).index(s.state), -s.requested_at))
         return f"{first.name} is {first.state} since {now - first.since:.0f} s"
     if block is not None and block.cls is Class.STRUCTURAL:
-        return f"cannot work until the deployment or the project changes: {block.cause}"
+        again = f"next try in {_span(block.until - now)}, or once `tpufn fleet apply` has run"
+        return f"cannot work until the deployment or the project changes: {block.cause}; {again}"
     if block is not None:
-        return f"{block.cls}: {block.cause}; next try in {block.until - now:.0f} s"
+        return f"{block.cls}: {block.cause}; next try in {_span(block.until - now)}"
     if not any(s.state is SlotState.FREE and not s.hold for s in mine):
         return "every slot is taken"
     if left < pool.chips:
         return f"the chip limit of {pool.chip_limit} leaves {left:.0f} chips, it needs {pool.chips}"
     return "is asked next"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _evidence(snapshot: WhySnapshot) -> tuple[str, ...]:

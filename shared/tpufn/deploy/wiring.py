@@ -82,7 +82,7 @@ class Target:
             from tpufn.declare import apply_fleet
 
             store = FirestoreStore(fleet.project, fleet.name, database=self.settings.database)
-            apply_fleet(store, fleet)
+            apply_fleet(store, fleet, anew=True)
             self.client().tick()
 
         return put

@@ -9,7 +9,7 @@ class Class(StrEnum):
 
     STOCKOUT = "stockout"  # nobody has this capacity now: cool down with jitter, growing
     QUOTA = "quota"  # our quota is full: armed again when our own chips in the scope are released
-    STRUCTURAL = "structural"  # cannot work until the configuration changes
+    STRUCTURAL = "structural"  # cannot work until the project or the deployment file changes
     RATE_LIMIT = "rate-limit"  # too many calls
     TRANSIENT = "transient"  # try again soon
     PREEMPTED = "preempted"  # reclaimed while it was being built
@@ -36,7 +36,7 @@ class Scope:
 
     id: str
     seq: int = 0
-    until: float = 0.0  # no request before; infinity: not before the configuration changes
+    until: float = 0.0  # no request before
     cls: Class | None = None
     cause: str = ""
     hits: int = 0  # refusals in a row: the cool-down grows with them

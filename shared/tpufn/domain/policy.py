@@ -24,6 +24,7 @@ class Policy:
     quota_cooldown: float = 300.0
     rate_limit_cooldown: float = 30.0
     transient_cooldown: float = 15.0
+    structural_cooldown: float = 21600.0  # what only the project or the deployment file can mend
     retry_backoff: float = 15.0  # the second infrastructure retry; doubles from there
     retry_backoff_max: float = 900.0
     quick_failure: float = 60.0  # a death within this time of the start is the machine's until shown otherwise
@@ -54,6 +55,7 @@ SANDBOX = Policy(
     quota_cooldown=5.0,
     rate_limit_cooldown=2.0,
     transient_cooldown=1.0,
+    structural_cooldown=300.0,
     retry_backoff=1.0,
     retry_backoff_max=30.0,
     quick_failure=2.0,

@@ -36,7 +36,7 @@ class PoolOutlook:
     last_text: str = ""  # ... in the cloud's own words
     last_at: float = 0.0
     scope: str = ""  # what a present cool-down covers
-    next_try_at: float = 0.0  # infinity: not before the configuration changes
+    next_try_at: float = 0.0
     verdict: str = ""  # one plain sentence: what the job waits for here
 
 
