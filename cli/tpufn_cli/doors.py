@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tpufn.client import Client, Engine
 
 
+UNSERVED = "no engine runs here: `tpufn up` in another terminal takes the job on"
+
+
 class Abandoned(BaseException):
     """A second Ctrl-C: leave at once, without waiting for anything."""
 
@@ -58,31 +61,33 @@ class Options:
     sandbox: bool = False
     home: str | None = None
 
-    def again(self, command: str) -> str:
-        """Another command line for the same deployment: what a hint prints."""
+    def again(self, command: str, *, run: str = "") -> str:
+        """Another command line for the same deployment, or for a `run` of it: what a hint prints."""
+        if run:
+            return replace(self, deployment=run, sandbox=False).again(command)
         flags = (("-d", self.deployment), ("--home", self.home))
         given = [f"{flag} {quote(value)} " for flag, value in flags if value]
         return f"tpufn {'--sandbox ' if self.sandbox else ''}{''.join(given)}{command}"
 
-    def client(self, *, quiet: bool) -> Client:
-        """The client, its mode named on stderr unless `quiet`."""
+    def client(self, *, quiet: bool, thorough: bool = False) -> Client:
+        """The client, its mode named on stderr unless `quiet`; `thorough`: and what else is unfinished here."""
         client = self.doors.client(self)
         if not quiet:
-            name_mode(client)
+            name_mode(client, thorough=thorough)
         return client
 
     def engine(self, *, quiet: bool, seed: int | None, speed: float, fresh: bool = False) -> Engine:
         """An engine, not started; `fresh` with a state directory of its own."""
         engine = self.doors.engine(self, seed=seed, speed=speed, fresh=fresh)
         if not quiet:
-            name_mode(engine.client)
+            name_mode(engine.client, thorough=True)
         return engine
 
 
-def name_mode(client: Client) -> None:
+def name_mode(client: Client, *, thorough: bool = False) -> None:
     """The first line of a command: mode and place."""
     click.secho(client.where, err=True, dim=True)
-    for line in client.advice():
+    for line in (*client.advice(), *(client.left_behind() if thorough else ())):
         click.echo(f"{click.style('note:', fg='yellow')} {line}", err=True)
 
 

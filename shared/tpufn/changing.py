@@ -131,18 +131,24 @@ class Changing(Reading):
             tell(_note("bundle.uploaded", reason, bucket=bucket, region=region, sent=sent))
 
     def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
-        jobs = [self.job(id).job for id in ids]
-        for job in jobs:
+        sent = {id for id in ids if self._is_sent(id)}
+        jobs = {id: self.job(id).job for id in ids if id not in sent}
+        for job in jobs.values():
             if job.is_terminal:
                 raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
-        for job in jobs:
-            self._command("cancel", job.id, if_pending=if_pending)
-        return {job.id: self._after_cancel(job, if_pending=if_pending) for job in jobs}
+        for id in ids:
+            self._command("cancel", id, if_pending=if_pending)
+        return {id: self._after_cancel(id, jobs.get(id), if_pending=if_pending) for id in ids}
 
-    def _after_cancel(self, job: Job, *, if_pending: bool) -> str:
-        if if_pending and job.state is not JobState.PENDING:
+    def _after_cancel(self, id: str, job: Job | None, *, if_pending: bool) -> str:
+        """`job` is None where its submission is not handled yet: the command comes after it."""
+        if job and if_pending and job.state is not JobState.PENDING:
             return f"is {job.state} and stays so: only pending jobs were to be cancelled"
-        now = self._until(job.id, lambda j: not j.allows(JobEvent.CANCEL))
+        if job is None or not self._is_served():
+            return self._later("cancelled", "where it is pending still" if if_pending else "")
+        now = self._until(id, lambda j: not j.allows(JobEvent.CANCEL))
+        if now.state is JobState.CANCELLING:
+            return "is being cancelled: it stops on every worker"
         return "cancelled" if now.state is JobState.CANCELLED else f"{now.state}: {now.cause}"
 
     def set_priority(self, id: str, priority: Priority) -> str:
@@ -151,7 +157,8 @@ class Changing(Reading):
             raise Conflict(f"{id} has ended already ({job.state}); its priority does not matter any more")
         self._command("set-priority", id, priority=priority.label)
         now = self._until(id, lambda j: j.priority is priority)
-        return f"priority {now.priority.label}" if now.priority is priority else self._later()
+        label = f"priority {priority.label}"
+        return label if now.priority is priority else self._later(f"of {label}")
 
     def retry(self, id: str) -> str:
         job = self.job(id).job
@@ -169,6 +176,8 @@ class Changing(Reading):
         if not view.attempt:
             raise Conflict(f"{slot} is {view.state}: no job runs there")
         self._command("interrupt", slot, generation=view.generation, attempt=view.attempt)
+        if not self._is_served():
+            return self._later("given up", f"and {view.job} retries")
         return f"{view.job} stops and retries; {slot} gives its TPU up"
 
     def queue(self, names: Collection[str]) -> Mapping[str, str]:
@@ -177,7 +186,8 @@ class Changing(Reading):
     def race(self, names: Collection[str]) -> str:
         chosen = self._named(names, FREE)
         self._command("race", next(iter(chosen)), slots=list(chosen))
-        return f"asked for {len(chosen)} at once; the first that is granted is kept for you: {', '.join(chosen)}"
+        asked = f"asked for {len(chosen)} at once" if self._is_served() else self._later("asked for all at once")
+        return f"{asked}; the first that is granted is kept for you: {', '.join(chosen)}"
 
     def hold(self, names: Collection[str]) -> Mapping[str, str]:
         return {n: self._wish("hold", s, f"held for {self._user}") for n, s in self._named(names).items()}
@@ -204,7 +214,7 @@ class Changing(Reading):
 
     def _wish(self, verb: str, slot: SlotView, what: str) -> str:
         self._command(verb, slot.name, generation=slot.generation)
-        return what
+        return what if self._is_served() else self._later(what)
 
     def _command(self, verb: str, target: str, **args: Any) -> None:
         command = Command(verb=verb, target=target, args=args, by=self._user, id=uuid.uuid4().hex)
@@ -219,8 +229,10 @@ class Changing(Reading):
                 return job
             self._clock.sleep(self._pace.wait)
 
-    def _later(self) -> str:
-        return "will be done when an engine runs (`tpufn up`)"
+    @staticmethod
+    def _later(what: str, more: str = "") -> str:
+        """What is sent and not done: nobody is there to do it."""
+        return " ".join(filter(None, ("will be", what, more, "once an engine runs (`tpufn up`)")))
 
 
 def _note(event: str, reason: str, **data: str | int | bool) -> Note:

@@ -44,8 +44,17 @@ class Client(Protocol):
         """Notes of these jobs from their beginning, in order; ends when all are terminal."""
 
     def logs(
-        self, id: str, *, attempt: int | None = None, worker: int | None = None, follow: bool = False
-    ) -> Iterator[LogPiece]: ...
+        self,
+        id: str,
+        *,
+        attempt: int | None = None,
+        worker: int | None = None,
+        follow: bool = False,
+        stop: Callable[[], bool] | None = None,
+    ) -> Iterator[LogPiece]:
+        """What the workers wrote, in the order of its writing. With `follow` until the job ends or `stop`; an empty
+        piece after each look then says that there is no more for now."""
+
     def slots(self) -> tuple[SlotView, ...]: ...
     def status(self) -> Status: ...
     def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
@@ -82,6 +91,10 @@ class Client(Protocol):
     def advice(self) -> tuple[str, ...]:
         """What a person should know before anything else: versions that do not fit, each with the command that mends
         it. One read in the cloud, none elsewhere."""
+
+    def left_behind(self) -> tuple[str, ...]:
+        """Other runs of this deployment on this machine that are unfinished, and that no engine goes on with: each in
+        words, with the command that does."""
 
     def apply(self, path: str = "") -> Fleet:
         """Declare what the deployment file says (the chosen one by default). What the project refused for good is

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tpufn.adapters.local_bus import LocalBus
+from tpufn.adapters.local_bus import LocalBus, Message
 from tpufn.adapters.lock import EngineLock
 from tpufn.adapters.sqlite import SqliteStore
 from tpufn.changing import Changing
+from tpufn.decide.submit import taken
 from tpufn.declare import apply_fleet
-from tpufn.domain.errors import InputError
+from tpufn.domain.errors import Conflict, InputError
 from tpufn.domain.fleet import Fleet, Mode
-from tpufn.domain.views import Status
+from tpufn.domain.job import TERMINAL, JobState
+from tpufn.domain.views import Receipt, Status
 from tpufn.ports import Blobs, Clock
 from tpufn.reading import Pace
 
@@ -21,7 +23,7 @@ NAMED = 5
 
 
 class EmbeddedClient(Changing):
-    """See `client.Client` for the contract. `lock` tells whether an engine runs."""
+    """See `client.Client` for the contract. `lock` tells whether an engine runs, `left_behind` what other ones left."""
 
     def __init__(
         self,
@@ -37,19 +39,27 @@ class EmbeddedClient(Changing):
         user: str,
         scratch: Path,
         new_id: Callable[[], str],
+        left_behind: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         reading: dict[str, Any] = {"mode": mode, "where": where, "fleet": fleet, "store": store, "blobs": blobs}
         sending: dict[str, Any] = {"user": user, "scratch": scratch, "new_id": new_id, "letters": bus}
         super().__init__(clock=clock, pace=_PACE, **reading, **sending)
-        self._bus, self._lock = bus, lock
+        self._bus, self._lock, self._left_behind = bus, lock, left_behind
 
     def advice(self) -> tuple[str, ...]:
         """Engine and client are of one installation; but the engine may not be there."""
-        waiting = () if self._is_served() else self._bus.waiting()
-        if not waiting:
+        if self._is_served():
             return ()
-        number = f"{len(waiting)} {'message waits' if len(waiting) == 1 else 'messages wait'}"
-        return (f"{number} for an engine ({', '.join(waiting[:NAMED])}): `tpufn up` takes them on",)
+        if waiting := [_in_words(message) for message in self._bus.waiting()]:
+            number = f"{len(waiting)} {'message waits' if len(waiting) == 1 else 'messages wait'}"
+            more = [f"and {len(waiting) - NAMED} more"] if len(waiting) > NAMED else []
+            return (f"{number} for an engine ({', '.join([*waiting[:NAMED], *more])}): `tpufn up` takes them on",)
+        with self._store.cut() as cut:
+            live = cut.jobs_in(set(JobState) - TERMINAL, limit=1)
+        return ("no engine runs here: nothing goes on until `tpufn up` does",) if live else ()
+
+    def left_behind(self) -> tuple[str, ...]:
+        return self._left_behind()
 
     def status(self) -> Status:
         return self._status(engine="running" if self._is_served() else "not running", dead_letters=self._bus.count())
@@ -69,8 +79,35 @@ class EmbeddedClient(Changing):
     def _own_ticks(self, verb: str) -> str:
         return f"`tpufn {verb}` is for mode cloud; in mode {self.mode} the engine ticks by itself while `tpufn up` runs"
 
+    def _is_sent(self, id: str) -> bool:
+        return any(id in _ids(message) for message in self._bus.waiting())
+
+    def _refuse_taken(self, receipt: Receipt) -> None:
+        super()._refuse_taken(receipt)
+        from tpufn.spec.submission import digest
+
+        same = (receipt.submission, receipt.digest)
+        waiting = [message for message in self._bus.waiting() if message.topic == "submissions"]
+        others = [message for message in waiting if (message.body.get("submission_id"), digest(message.body)) != same]
+        clashing = sorted({id for message in others for id in _ids(message)} & set(receipt.jobs))
+        if clashing:
+            raise Conflict(taken(clashing))
+
     def _publish(self, topic: str, body: Mapping[str, Any]) -> None:
         self._bus.publish(topic, body)
 
     def _is_served(self) -> bool:
         return self._lock.is_held()
+
+
+def _ids(message: Message) -> tuple[str, ...]:
+    """The jobs of a submission."""
+    jobs = message.body.get("jobs") or () if message.topic == "submissions" else ()
+    return tuple(str(job.get("id") or job.get("name")) for job in jobs)
+
+
+def _in_words(message: Message) -> str:
+    """`submission of a, b`, `cancel of a`."""
+    if message.topic == "commands":
+        return f"{message.body.get('verb')} of {message.body.get('target')}"
+    return f"submission of {', '.join(_ids(message))}"

@@ -16,6 +16,8 @@ from tpufn.simulation.clock import WallClock
 
 _KEEP_RUNS = 10
 """States of finished runs that are kept."""
+_BEGINNING = 3600.0
+"""Seconds in which a state without jobs may be that of a run that is just beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +81,8 @@ def _declared(settings: Settings) -> Fleet | None:
     path = settings.deployment or ("deployment.yaml" if Path("deployment.yaml").exists() else "")
     if not path:
         return None
+    if re.fullmatch(r"[\w-]+-run\d+", path) and not Path(path).exists():
+        raise InputError(_no_run(path, settings.home / "sandbox"))
     from tpufn.spec.deployment import load_deployment
 
     return load_deployment(path).fleet
@@ -103,11 +107,15 @@ def default_fleet() -> Fleet:
 
 
 def _fresh(parent: Path, name: str) -> Path:
-    """A new state directory `<name>-run<n>`, n counting up. Of the earlier ones, the oldest finished ones go."""
+    """A new state directory `<name>-run<n>`, n counting up. Of the earlier ones, the oldest finished ones go, and those
+    of runs that were refused, which never had a job."""
     parent.mkdir(parents=True, exist_ok=True)
     runs = _runs(parent, name)
-    finished = [directory for directory in runs.values() if is_finished(directory)]
-    for old in finished[: max(0, len(finished) - _KEEP_RUNS + 1)]:
+    looks = {directory: look(directory) for directory in runs.values()}
+    finished = [directory for directory, seen in looks.items() if seen.is_finished]
+    refused = [directory for directory in finished if not looks[directory].jobs]
+    ran = [directory for directory in finished if looks[directory].jobs]
+    for old in [*ran[: max(0, len(ran) - _KEEP_RUNS)], *filter(_is_old, refused)]:
         shutil.rmtree(old, ignore_errors=True)
     number = max(runs, default=0)
     while True:
@@ -125,16 +133,67 @@ def _runs(parent: Path, name: str) -> dict[int, Path]:
     return dict(sorted((int(match[1]), directory) for match, directory in found if match))
 
 
-def is_finished(directory: Path) -> bool:
-    """Whether nothing would be lost with a state: no engine runs on it, no job is unfinished and no TPU is held."""
+def _is_old(directory: Path) -> bool:
+    """By its messages: to look at a state touches its file, and so the directory."""
+    messages = directory / "bus.sqlite"
+    with suppress(OSError):
+        return (messages if messages.exists() else directory).stat().st_mtime < WallClock().now() - _BEGINNING
+    return False
+
+
+def _no_run(name: str, parent: Path) -> str:
+    """What to do about a run whose state is not there."""
+    runs = _runs(parent, name.rpartition("-run")[0]) if parent.is_dir() else {}
+    there = ", ".join(directory.name for directory in runs.values())
+    kept = f"those that are kept: {there}" if there else "none is kept"
+    return f"there is no state of a run {name}; only the last {_KEEP_RUNS} finished ones stay, {kept}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What a state holds: jobs of any kind (0 or 1 and more), unfinished ones, TPUs; and whether an engine runs on it,
+    or nobody can say."""
+
+    jobs: int = 0
+    live: int = 0
+    tpus: int = 0
+    is_served: bool = False
+    is_damaged: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing would be lost with it but the account of what was."""
+        return not (self.live or self.tpus or self.is_served or self.is_damaged)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something is unfinished there that nobody goes on with."""
+        return bool(self.live or self.tpus) and not self.is_served
+
+
+def look(directory: Path) -> Look:
     if EngineLock(directory / "engine.lock").is_held():
-        return False
+        return Look(is_served=True)
     if not (directory / "state.sqlite").exists():
-        return True
+        return Look()
     from tpufn.adapters.sqlite import SqliteStore
 
     try:
         with closing(SqliteStore(directory / "state.sqlite", WallClock())) as store, store.cut() as cut:
-            return not cut.jobs_in(set(JobState) - TERMINAL, limit=1) and not any(s.holds_chips for s in cut.slots())
+            live = len(cut.jobs_in(set(JobState) - TERMINAL, limit=1000))
+            jobs = live or len(cut.jobs_in(set(JobState), limit=1))
+            return Look(jobs=jobs, live=live, tpus=sum(slot.holds_chips for slot in cut.slots()))
     except StateUnusable:
-        return False
+        return Look(is_damaged=True)
+
+
+def left_behind(place: Place) -> tuple[str, ...]:
+    """Each run of the same deployment whose engine ended before its work (killed, or left in a hurry), in words."""
+    parent, name = place.directory.parent, re.sub(r"-run\d+$", "", place.directory.name)
+    others = {} if place.mode is not Mode.SANDBOX or not parent.is_dir() else _runs(parent, name)
+    looks = {directory.name: look(directory) for directory in others.values() if directory != place.directory}
+    return tuple(
+        f"{run} was left unfinished ({seen.live} jobs, {seen.tpus} TPUs): `tpufn -d {run} up` goes on with it"
+        for run, seen in looks.items()
+        if seen.is_left
+    )

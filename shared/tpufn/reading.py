@@ -38,6 +38,9 @@ class Reading:
         self._declared, self._store, self._blobs = fleet, store, blobs
         self._clock, self._pace = clock, pace
 
+    def left_behind(self) -> tuple[str, ...]:
+        return ()
+
     def fleet(self) -> Fleet:
         with self._store.cut() as cut:
             return self._fleet(cut)
@@ -70,12 +73,32 @@ class Reading:
 
     def _job(self, cut: Cut, id: str) -> Job:
         job = cut.job(id)
+        if job is None and self._is_sent(id):
+            raise NotFound(f"{id} is submitted, and no engine has taken it on yet: `tpufn up` does")
         if job is None:
             raise NotFound(f"there is no job {id} in {self.where}; `tpufn jobs` lists them")
         return job
 
+    def _is_sent(self, id: str) -> bool:
+        """Whether a submission of this job is on its way and can be seen there."""
+        return False
+
+    def _is_over(self, id: str) -> bool:
+        """Whether nothing more is to come of a job. Raises NotFound where there is none, and none is on its way."""
+        with self._store.cut() as cut:
+            job = cut.job(id)
+        if job is None and self._is_sent(id):
+            return False
+        return (job or self._known(id)).is_terminal
+
+    def _known(self, id: str) -> Job:
+        with self._store.cut() as cut:
+            return self._job(cut, id)
+
     def why(self, id: str) -> Explanation:
         with self._store.cut() as cut:
+            if cut.job(id) is None and self._is_sent(id):
+                return Explanation(job=id, state="submitted", headline=_NOT_TAKEN, now=cut.now)
             job, fleet = self._job(cut, id), self._fleet(cut)
             pools = accepting_pools(fleet, job.accepts)
             keys = frozenset(key for pool in pools for key in pool.keys)
@@ -95,30 +118,36 @@ class Reading:
     def watch(self, ids: Collection[str], *, stop: Callable[[], bool] | None = None) -> Iterator[Note]:
         seen = dict.fromkeys(ids, "")
         while not (stop and stop()):
+            over = [self._is_over(id) for id in ids]
             with self._store.cut() as cut:
-                ended = all(self._job(cut, id).is_terminal for id in ids)
                 fresh = [note for id in ids for note in cut.history(id, after=seen[id])]
             for note in sorted(fresh, key=lambda n: n.at):
                 seen[note.job] = note.id
                 yield note
-            if ended:
+            if all(over):
                 return
             self._clock.sleep(self._pace.follow)
 
     def logs(
-        self, id: str, *, attempt: int | None = None, worker: int | None = None, follow: bool = False
+        self,
+        id: str,
+        *,
+        attempt: int | None = None,
+        worker: int | None = None,
+        follow: bool = False,
+        stop: Callable[[], bool] | None = None,
     ) -> Iterator[LogPiece]:
         seen: dict[str, int] = {}
-        while True:
+        while not (stop and stop()):
+            ended = self._is_over(id)
             with self._store.cut() as cut:
-                ended = self._job(cut, id).is_terminal
                 attempts = [a for a in cut.attempts(id) if attempt in (None, a.number)]
-            if attempt is not None and not attempts:
-                raise NotFound(f"{id} has no attempt {attempt}")
+            _check_place(id, attempts, attempt, worker)
             for one in attempts:
                 yield from self._pieces(one, worker, seen)
             if ended or not follow:
                 return
+            yield LogPiece(attempt=0, worker=0, data=b"")
             self._clock.sleep(self._pace.follow)
 
     def _pieces(self, attempt: Attempt, worker: int | None, seen: dict[str, int]) -> Iterator[LogPiece]:
@@ -194,6 +223,15 @@ class Reading:
         return fleet
 
 
+def _check_place(id: str, attempts: Collection[Attempt], attempt: int | None, worker: int | None) -> None:
+    """Raises NotFound for an attempt or a worker that there is not. A job without attempts may get any worker."""
+    if attempt is not None and not attempts:
+        raise NotFound(f"{id} has no attempt {attempt}; `tpufn job {id}` lists those that it has had")
+    most = max((len(each.workers) for each in attempts), default=0)
+    if worker is not None and most and worker >= most:
+        raise NotFound(f"{id} has no worker {worker}: they are numbered from 0 to {most - 1}, or leave --worker out")
+
+
 def _slot_view(slot: Slot, fleet: Fleet) -> SlotView:
     pool = fleet.pool(slot.pool)
     attempt = slot.lease.attempt if slot.lease else ""
@@ -221,6 +259,9 @@ def _slot_view(slot: Slot, fleet: Fleet) -> SlotView:
         cause=slot.cause,
         price_per_hour=price,
     )
+
+
+_NOT_TAKEN = "waits for an engine to take it on: `tpufn up` in another terminal"
 
 
 def _is_charged(state: str) -> bool:

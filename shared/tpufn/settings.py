@@ -94,8 +94,18 @@ def load(*, home: str | None = None, deployment: str | None = None) -> Settings:
         storage_endpoint=env.get("STORAGE_EMULATOR_HOST", ""),
         scheduler_endpoint=env.get("TPUFN_SCHEDULER_ENDPOINT", ""),
         tpu_endpoint=env.get("TPUFN_TPU_ENDPOINT", ""),
-        user=env.get("USER") or env.get("USERNAME") or "somebody",
+        user=_user(),
     )
+
+
+def _user() -> str:
+    """Who asks, as history tells it: $LOGNAME, $USER, ..., else the account's name."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "somebody"
 
 
 def debug() -> bool:

@@ -239,6 +239,9 @@ class FakeClient:
     def advice(self) -> tuple[str, ...]:
         return self.advised
 
+    def left_behind(self) -> tuple[str, ...]:
+        return ()
+
     def apply(self, path: str = "") -> Fleet:
         self.asked.append(("apply", path))
         return replace(FLEET, revision=7)
@@ -293,7 +296,9 @@ class FakeClient:
             self._check(id)
         yield from self.notes if ids else ()
 
-    def logs(self, id: str, *, attempt: Any = None, worker: Any = None, follow: bool = False) -> Iterator[LogPiece]:
+    def logs(
+        self, id: str, *, attempt: Any = None, worker: Any = None, follow: bool = False, stop: Any = None
+    ) -> Iterator[LogPiece]:
         self._check(id)
         self.asked.append(("logs", attempt, worker, follow))
         yield from self.more_logs() if self.more_logs else self.pieces

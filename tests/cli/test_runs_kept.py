@@ -1,5 +1,7 @@
 """Each run has a state of its own: which of them are kept, and that a name never means another run."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from tpufn import settings
 from tpufn.adapters.lock import EngineLock
 from tpufn.adapters.sqlite import SqliteStore
+from tpufn.domain.errors import InputError
 from tpufn.domain.job import Job, JobState
 from tpufn.domain.slot import Slot, SlotState
-from tpufn.place import choose
+from tpufn.place import choose, left_behind
 from tpufn.ports import Commit, Document
 from tpufn.simulation.clock import VirtualClock
 
@@ -20,11 +23,11 @@ class Runs:
     """The states below one home directory."""
 
     def __init__(self, home: Path) -> None:
-        self._settings = settings.load(home=str(home))
+        self.settings = settings.load(home=str(home))
         self._parent = home / "sandbox"
 
     def begin(self, *documents: Document) -> Path:
-        directory = choose(self._settings, sandbox=True, starts=True, fresh=True).directory
+        directory = choose(self.settings, sandbox=True, starts=True, fresh=True).directory
         store = SqliteStore(directory / "state.sqlite", VirtualClock())
         store.commit(Commit(id="c", writes=documents))
         store.close()
@@ -50,7 +53,34 @@ def slot(state: SlotState) -> Slot:
 def test_the_oldest_finished_runs_go(runs: Runs) -> None:
     for _ in range(KEPT + 3):
         runs.begin(job(JobState.SUCCEEDED), slot(SlotState.FREE))
-    assert runs.names() == {f"sandbox-run{n}" for n in range(4, KEPT + 4)}
+    assert runs.names() == {f"sandbox-run{n}" for n in range(3, KEPT + 4)}, "ten, and the one that has just begun"
+
+
+def test_a_refused_run_takes_no_other_away(runs: Runs) -> None:
+    """Ten attempts at a job file with a mistake in it must not cost the accounts of ten nights."""
+    kept = {runs.begin(job(JobState.SUCCEEDED)).name for _ in range(KEPT)}
+    refused = [runs.begin() for _ in range(KEPT)]
+    assert kept <= runs.names()
+    for directory in refused:
+        (directory / "bus.sqlite").touch()
+        os.utime(directory / "bus.sqlite", (0, 0))
+    last = runs.begin()
+    assert runs.names() == {*kept, last.name}
+
+
+def test_what_was_left_unfinished_is_told(runs: Runs) -> None:
+    """A killed run goes on, and costs, until somebody says so."""
+    left = runs.begin(job(JobState.ACTIVE), slot(SlotState.BUSY))
+    runs.begin(job(JobState.SUCCEEDED))
+    place = choose(runs.settings, sandbox=True, starts=True)
+    name = left.name
+    assert left_behind(place) == (f"{name} was left unfinished (1 jobs, 1 TPUs): `tpufn -d {name} up` goes on with it",)
+
+
+def test_a_run_that_is_not_kept_any_more(runs: Runs) -> None:
+    there = runs.begin().name
+    with pytest.raises(InputError, match=f"no state of a run sandbox-run99; .* kept: {there}"):
+        choose(replace(runs.settings, deployment="sandbox-run99"), sandbox=False, starts=False)
 
 
 @pytest.mark.parametrize("left", [job(JobState.PENDING), job(JobState.ACTIVE), slot(SlotState.BUSY)])

@@ -302,3 +302,21 @@ def test_a_closed_bus_opens_again(pubsub_post: PubSubPost) -> None:
     pubsub_post.bus.close()
     pubsub_post.bus.publish(TOPIC, {"n": 1})
     assert pubsub_post.take().body == {"n": 1}
+
+
+def test_a_command_waits_for_what_was_sent_before_it(tmp_path: Path) -> None:
+    """It may be about a job whose submission another thread has in hand. Whatever else there is need not wait."""
+    bus = LocalBus(tmp_path / "bus.sqlite", VirtualClock())
+    for topic, body in (("submissions", {"n": 1}), ("commands", {"n": 2}), ("submissions", {"n": 3})):
+        bus.publish(topic, body)
+    assert [message.body["n"] for message in bus.waiting()] == [1, 2, 3]
+    first = bus.take()
+    assert first is not None
+    assert first.body == {"n": 1}
+    assert bus.take() is None
+    bus.done(first)
+    second = bus.take()
+    third = bus.take()
+    assert second is not None
+    assert third is not None
+    assert [second.body, third.body] == [{"n": 2}, {"n": 3}]

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,19 @@ class Shell:
             if process.pid != os.getpid() and any(mark.startswith(f"{self.folder}/state") for mark in marks):
                 found.append(" ".join(process.info["cmdline"] or ()))
         return found
+
+    def until_running(self, id: str) -> None:
+        """Until its command has begun."""
+        with self.start("watch", id, "--sandbox") as watch:
+            until(watch.stdout, "attempt.running")
+            watch.kill()
+
+    def until_quiet(self) -> None:
+        """Until nothing runs on its hosts any more."""
+        deadline = time.monotonic() + PATIENCE
+        while left := self.running():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
 
     @contextmanager
     def engine(self) -> Iterator[None]:

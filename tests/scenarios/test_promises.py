@@ -1,6 +1,8 @@
 """Exit codes and clean ends of the real command line over the real engine: what a script relies on."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -141,3 +143,99 @@ def test_a_bundle_is_part_of_what_is_validated(shell: Shell) -> None:
     refused = shell.run("validate-jobs", path)
     assert refused.returncode == 2
     assert "out is a link to the absolute path /etc/passwd" in refused.stderr
+
+
+def test_without_an_engine_nothing_is_said_to_be_done(shell: Shell) -> None:
+    """What has only been sent must not read as done: the TPU that was `deleted` would cost all night."""
+    slot = "spot-v6e16-ue5a-1"
+    with shell.engine():
+        assert shell.run("submit", "--sandbox", shell.job("sleep 100")).returncode == 0
+        shell.until_running("fix")
+    busy = json.loads(shell.run("job", "--sandbox", "fix", "--json").stdout)["job"]["slot"]
+    for command in (["cancel", "fix"], ["interrupt", busy], ["slots", "queue", slot], ["set-priority", "fix", "high"]):
+        said = shell.run(*command, "--sandbox")
+        assert said.returncode == 0, said.stderr
+        assert "will be " in said.stdout, command
+        assert "once an engine runs (`tpufn up`)" in said.stdout, command
+    listed = shell.run("jobs", "--sandbox").stderr
+    assert f"4 messages wait for an engine (cancel of fix, interrupt of {busy}, queue of {slot}, set-priority" in listed
+    with shell.engine():
+        assert shell.run("watch", "fix").returncode == 1
+        assert "fix cancelled" in shell.run("watch", "fix").stdout
+
+
+def test_a_job_that_no_engine_has_taken_can_be_named(shell: Shell) -> None:
+    """It is what `submit` has just handed over."""
+    assert shell.run("submit", "--sandbox", shell.job("true")).returncode == 0
+    why = shell.run("why", "fix", "--sandbox")
+    assert why.returncode == 0
+    assert " ".join(why.stdout.split()).startswith("fix is submitted: waits for an engine to take it on: `tpufn up`")
+    named = shell.run("job", "fix", "--sandbox")
+    assert named.returncode == 3
+    assert "error: fix is submitted, and no engine has taken it on yet: `tpufn up` does" in named.stderr
+    assert shell.run("submit", "--sandbox", shell.job("false")).returncode == 4, "another job under its id"
+    assert shell.run("cancel", "fix", "--sandbox").stdout == "fix: will be cancelled once an engine runs (`tpufn up`)\n"
+    with shell.engine():
+        assert "fix cancelled" in shell.run("watch", "fix").stdout
+
+
+def test_who_waits_hears_that_the_engine_is_gone(shell: Shell) -> None:
+    with shell.start("submit", "--sandbox", shell.job("sleep 100"), "--wait") as waiting:
+        until(waiting.stderr, "no engine runs here")
+        with shell.engine():
+            until(waiting.stdout, "attempt.running")
+        until(waiting.stderr, "the engine is gone: nothing goes on until `tpufn up` does")
+        assert "note: no engine runs here" in shell.run("why", "fix", "--sandbox").stderr
+        with shell.engine():
+            until(waiting.stderr, "an engine runs again")
+            waiting.send_signal(signal.SIGINT)
+            said = waiting.communicate(timeout=PATIENCE)[1]
+            assert said == "not watched any more, nothing was cancelled; next: tpufn --sandbox watch fix\n\n"
+            assert shell.run("cancel", "fix").stdout == "fix: is being cancelled: it stops on every worker\n"
+    assert waiting.returncode == 130
+
+
+def test_a_run_that_is_left_in_a_hurry_says_what_runs_on(shell: Shell) -> None:
+    """And the next one does, and a killed one's: nothing else on this machine knows of them."""
+    stubborn = 'trap "" TERM; while sleep 1; do true; done'
+    with shell.start("run", "--sandbox", "--speed", "5", shell.job(stubborn)) as run:
+        until(run.stdout, "attempt.running")
+        run.send_signal(signal.SIGINT)
+        until(run.stderr, "stopping")
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=PATIENCE)[1]
+    assert run.returncode == 130
+    up = "`tpufn -d sandbox-run1 up`"
+    assert re.search(f"stopped; 1 job unfinished, . TPUs? requested or held .*; {up} goes on from here", said), said
+    told = shell.run("status", "--sandbox").stderr
+    assert re.search(f"note: sandbox-run1 was left unfinished .*: {up} goes on with it", told), told
+    with shell.start("up", "-d", "sandbox-run1") as up_again:
+        until(up_again.stdout, "job.cancelled")
+        up_again.send_signal(signal.SIGINT)
+    shell.until_quiet()
+
+
+def test_up_whose_reader_goes_away_says_what_is_left(shell: Shell) -> None:
+    """`tpufn up | head -1`."""
+    assert shell.run("submit", "--sandbox", shell.job("true")).returncode == 0
+    with shell.start("up", "--sandbox") as up:
+        until(up.stdout, "job.submitted")
+        assert up.stdout is not None
+        up.stdout.close()
+        said = up.stderr.read() if up.stderr else ""
+    assert up.returncode == 141
+    assert "`tpufn --sandbox up` goes on from here" in said
+
+
+def test_output_appears_before_its_line_has_an_end(shell: Shell) -> None:
+    """A progress bar is one line of an hour; the last words of a dying worker often have no end at all."""
+    bar = r'for i in 1 2 3 4 5 6 7 8 9; do printf "\r%d0 percent" $i; sleep 0.4; done; printf "\rdone"; sleep 100'
+    with shell.engine():
+        assert shell.run("submit", "--sandbox", shell.job(bar.replace("'", '"'))).returncode == 0
+        with shell.start("logs", "fix", "-f") as logs:
+            until(logs.stdout, "0 percent")
+            until(logs.stdout, "1.0 | done")
+            logs.kill()
+        missing = shell.run("logs", "fix", "--worker", "9")
+        assert missing.returncode == 3
+        assert "fix has no worker 9: they are numbered from 0 to" in missing.stderr

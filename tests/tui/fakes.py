@@ -163,7 +163,9 @@ class HungClient:
         state = str(self.job(id).job.state)
         return Explanation(job=id, state=state, headline=headline, now=T0, pools=(self.pools()[0],))
 
-    def logs(self, id: str, *, attempt: Any = None, worker: Any = None, follow: bool = False) -> Iterator[LogPiece]:
+    def logs(
+        self, id: str, *, attempt: Any = None, worker: Any = None, follow: bool = False, stop: Any = None
+    ) -> Iterator[LogPiece]:
         self._wait()
         yield LogPiece(attempt=1, worker=0, data=self.output)
 

@@ -25,4 +25,4 @@ def demo(options: Options, seed: int | None, speed: float, as_json: bool) -> int
     with as_file(files("tpufn_cli") / "examples" / "demo") as folder:
         options = replace(options, deployment=str(folder / "deployment.yaml"), sandbox=True)
         engine = options.engine(quiet=as_json, seed=seed, speed=speed, fresh=True)
-        return perform(engine, str(folder / "job.yaml"), as_json=as_json, also=(Director(engine),))
+        return perform(engine, str(folder / "job.yaml"), options, as_json=as_json, also=(Director(engine),))

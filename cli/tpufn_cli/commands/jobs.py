@@ -17,7 +17,7 @@ def jobs(options: Options, states: tuple[str, ...], limit: int, as_json: bool) -
     from tpufn_cli.render.jsonable import print_document
 
     _check(states)
-    found = options.client(quiet=as_json).jobs(states=states, limit=limit)
+    found = options.client(quiet=as_json, thorough=True).jobs(states=states, limit=limit)
     if as_json:
         print_document(found)
     elif not found:

@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 def logs(options: Options, id: str, follow: bool, worker: int | None, attempt: int | None, as_json: bool) -> None:
     """Show the output of a job's workers.
 
-    Lines of several workers carry the attempt and the worker: `1.0 | loss 0.53`.
+    Lines of several workers carry the attempt and the worker: `1.0 | loss 0.53`. With --follow an unfinished line is
+    shown when it has stood still for a second, a progress bar about once a second.
     """
+    from tpufn_cli.flow.presence import Presence
+
     client = options.client(quiet=as_json)
-    pieces = client.logs(id, attempt=attempt, worker=worker, follow=follow)
+    presence = Presence(client, lambda text: click.echo(text, err=True))
+    pieces = client.logs(id, attempt=attempt, worker=worker, follow=follow, stop=presence)
     if as_json:
         _as_events(id, pieces)
     elif worker is not None:
@@ -41,7 +45,7 @@ def _as_events(id: str, pieces: Iterable[LogPiece]) -> None:
     from tpufn_cli.render.jsonable import output_event, print_event
 
     for line in lines(id, pieces):
-        print_event(output_event(line.job, line.attempt, line.worker, line.text))
+        print_event(output_event(line))
 
 
 def _as_bytes(pieces: Iterable[LogPiece]) -> None:
@@ -53,6 +57,7 @@ def _as_bytes(pieces: Iterable[LogPiece]) -> None:
 
 def _as_lines(id: str, pieces: Iterable[LogPiece]) -> None:
     from tpufn_cli.flow.output import lines
+    from tpufn_cli.render.words import printable
 
     for line in lines(id, pieces):
-        click.echo(f"{line.attempt}.{line.worker} | {line.text}")
+        click.echo(f"{line.attempt}.{line.worker} | {printable(line.text)}")

@@ -22,4 +22,4 @@ def run(options: Options, path: str, seed: int | None, speed: float, as_json: bo
     from tpufn_cli.flow.stage import perform
 
     engine = options.engine(quiet=as_json, seed=seed, speed=speed, fresh=True)
-    return perform(engine, path, as_json=as_json)
+    return perform(engine, path, options, as_json=as_json)

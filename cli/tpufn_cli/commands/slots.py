@@ -45,11 +45,7 @@ def _list(options: Options, *, as_json: bool) -> None:
 
 
 def _change(options: Options, ask: Callable[[Client], Mapping[str, str]], *, as_json: bool) -> None:
-    client = options.client(quiet=as_json)
-    answers = ask(client)
-    if not client.serves():
-        click.echo("no engine runs here: `tpufn up` in another terminal acts on it", err=True)
-    _tell(answers, as_json=as_json)
+    _tell(ask(options.client(quiet=as_json)), as_json=as_json)
 
 
 def _tell(answers: Mapping[str, str], *, as_json: bool) -> None:

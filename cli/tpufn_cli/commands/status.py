@@ -10,7 +10,7 @@ def status(options: Options, as_json: bool) -> None:
     """Show the deployment at a glance."""
     from tpufn_cli.render.jsonable import print_document
 
-    found = options.client(quiet=as_json).status()
+    found = options.client(quiet=as_json, thorough=True).status()
     if as_json:
         print_document(found)
         return

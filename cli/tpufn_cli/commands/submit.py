@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from math import inf
 from typing import TYPE_CHECKING
 
 import click
 
-from tpufn_cli.doors import Options, as_json_lines, choosing, command
+from tpufn_cli.doors import UNSERVED, Options, as_json_lines, choosing, command
 
 if TYPE_CHECKING:
     from tpufn.client import Client
     from tpufn.domain.views import Receipt
+    from tpufn_cli.flow.run import Teller
 
 
 @command("tpufn submit job.yaml --wait", "id=$(tpufn -d lab.yaml submit job.yaml)")
@@ -31,32 +33,38 @@ def submit(options: Options, path: str, job_id: str | None, wait: bool, as_json:
         raise click.UsageError("--job-id is empty: name one, or leave it out")
     client = options.client(quiet=as_json)
     receipt = client.submit(path, job_id=job_id or "", progress=None if as_json else progress)
-    if not wait:
-        _hand_over(client, receipt, as_json=as_json)
-    _await(client, receipt, wait=wait)
+    _hand_over(client, receipt, to_stderr=wait, as_json=as_json)
     if wait:
-        return _follow(client, receipt.jobs, as_json=as_json)
+        return _wait(options, client, receipt, as_json=as_json)
+    if client.serves():
+        client.wait_accepted(receipt)
+    else:
+        click.echo(UNSERVED, err=True)
     if not as_json:
         _say_next(options, receipt.jobs[0])
     return 0
 
 
-def _await(client: Client, receipt: Receipt, *, wait: bool) -> None:
-    """Until the jobs exist, or are refused; not at all where no engine is there to make them."""
-    if client.serves():
-        client.wait_accepted(receipt)
-        return
-    click.echo("no engine runs here: `tpufn up` in another terminal takes the job on", err=True)
-    if wait:
-        client.wait_accepted(receipt, timeout=3600.0)
+def _wait(options: Options, client: Client, receipt: Receipt, *, as_json: bool) -> int:
+    """To the end of the jobs; where no engine is there, first until there is one."""
+    from tpufn_cli.flow.follow import leaving, teller
+
+    tell = teller(as_json=as_json)
+    with leaving(tell.say, options.again(f"watch {' '.join(receipt.jobs)}")):
+        if client.serves():
+            client.wait_accepted(receipt)
+        else:
+            click.echo(UNSERVED, err=True)
+            client.wait_accepted(receipt, timeout=inf)
+        return _follow(client, receipt.jobs, tell, as_json=as_json)
 
 
-def _follow(client: Client, ids: tuple[str, ...], *, as_json: bool) -> int:
+def _follow(client: Client, ids: tuple[str, ...], tell: Teller, *, as_json: bool) -> int:
     from tpufn_cli.flow.ending import finished_event
-    from tpufn_cli.flow.follow import follow, say_ends, teller
+    from tpufn_cli.flow.follow import follow, say_ends
     from tpufn_cli.render.jsonable import print_event
 
-    ending = follow(client, ids, teller(as_json=as_json))
+    ending = follow(client, ids, tell)
     if as_json:
         print_event(finished_event(ending))
     else:
@@ -64,8 +72,8 @@ def _follow(client: Client, ids: tuple[str, ...], *, as_json: bool) -> int:
     return ending.exit_code
 
 
-def _hand_over(client: Client, receipt: Receipt, *, as_json: bool) -> None:
-    """The ids at once: whatever comes, they are the jobs'."""
+def _hand_over(client: Client, receipt: Receipt, *, to_stderr: bool, as_json: bool) -> None:
+    """The ids at once: whatever comes, they are the jobs'. What follows has stdout for itself."""
     from tpufn_cli.render.jsonable import print_event
 
     if as_json:
@@ -74,7 +82,7 @@ def _hand_over(client: Client, receipt: Receipt, *, as_json: bool) -> None:
         )
         return
     for id in receipt.jobs:
-        click.echo(id)
+        click.echo(f"submitted {id}" if to_stderr else id, err=to_stderr)
     sys.stdout.flush()
 
 

@@ -20,4 +20,4 @@ def up(options: Options, seed: int | None, speed: float, as_json: bool) -> int:
     from tpufn_cli.flow.serve import serve
 
     engine = options.engine(quiet=as_json, seed=seed, speed=speed)
-    return serve(engine, teller(as_json=as_json))
+    return serve(engine, teller(as_json=as_json), again=options.again("up"))

@@ -16,7 +16,7 @@ def watch(options: Options, ids: tuple[str, ...], as_json: bool) -> int:
     """
     from tpufn.domain.job import TERMINAL, JobState
     from tpufn_cli.flow.ending import finished_event
-    from tpufn_cli.flow.follow import follow, say_ends, teller
+    from tpufn_cli.flow.follow import follow, leaving, say_ends, teller
     from tpufn_cli.render.jsonable import print_event
 
     client = options.client(quiet=as_json)
@@ -24,7 +24,9 @@ def watch(options: Options, ids: tuple[str, ...], as_json: bool) -> int:
     chosen = ids or tuple(job.id for job in client.jobs(states=live))
     if not chosen and not as_json:
         click.echo("no job is pending or running", err=True)
-    ending = follow(client, chosen, teller(as_json=as_json))
+    tell = teller(as_json=as_json)
+    with leaving(tell.say, options.again(f"watch {' '.join(ids)}".rstrip())):
+        ending = follow(client, chosen, tell)
     if as_json:
         print_event(finished_event(ending))
     else:

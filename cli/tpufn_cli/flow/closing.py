@@ -11,15 +11,15 @@ from tpufn_cli.render.attempts import attempts_table, waits
 from tpufn_cli.render.console import pairs, styled
 
 
-def closing(ending: Ending, fleet: Fleet) -> RenderableType:
-    """Everything that is printed when a run is over."""
+def closing(ending: Ending, fleet: Fleet, *, up: str) -> RenderableType:
+    """Everything that is printed when a run is over. `up`: the command that goes on with what is left."""
     parts: list[RenderableType] = []
     for view in ending.views:
         parts += [Text(), _headline(view), attempts_table(view, fleet)]
         if view.job.cause and view.job.state != "succeeded":
             parts.append(Text(view.job.cause, style="red"))
             parts += last_lines(view)
-    return Group(*parts, Text(), _totals(ending))
+    return Group(*parts, Text(), _totals(ending, up))
 
 
 def last_lines(view: JobView) -> list[RenderableType]:
@@ -36,7 +36,7 @@ def _headline(view: JobView) -> Text:
     return Text.assemble((view.job.id, "bold"), " ", (state, styled(state)))
 
 
-def _totals(ending: Ending) -> RenderableType:
+def _totals(ending: Ending, up: str) -> RenderableType:
     attempts = sum(len(view.attempts) for view in ending.views)
     waited = sum(sum(waits(view)) for view in ending.views)
     grid = pairs()
@@ -44,11 +44,11 @@ def _totals(ending: Ending) -> RenderableType:
     grid.add_row("waited", f"{words.span(waited)} for TPUs")
     grid.add_row("TPU-time", words.chip_hours(ending.chip_seconds))
     grid.add_row("cost", f"{words.money(ending.cost)} estimated, at list prices")
-    grid.add_row("provisioned", _left(ending.provisioned))
+    grid.add_row("provisioned", _left(ending.provisioned, up))
     return grid
 
 
-def _left(provisioned: int) -> Text:
+def _left(provisioned: int, up: str) -> Text:
     if provisioned:
-        return Text(f"{words.count(provisioned, 'TPU')} still held; `tpufn up` goes on releasing", style="yellow")
+        return Text(f"{words.count(provisioned, 'TPU')} still held; `{up}` goes on releasing", style="yellow")
     return Text("no TPU is held any more")

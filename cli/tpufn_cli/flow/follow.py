@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from tpufn.domain.notes import Note
 from tpufn_cli.flow.ending import Ending
+from tpufn_cli.flow.presence import Presence
 from tpufn_cli.flow.run import Teller
 from tpufn_cli.flow.tellers import JsonTeller, PlainTeller
 from tpufn_cli.render import words
@@ -23,16 +25,22 @@ def teller(*, as_json: bool) -> Teller:
 
 
 def follow(client: Client, ids: Collection[str], tell: Teller) -> Ending:
-    """Tell every note of these jobs until all are terminal. An interrupt says that the jobs go on."""
+    """Tell every note of these jobs until all are terminal."""
     first = last = 0.0
-    try:
-        for note in client.watch(ids):
-            tell.note(note)
-            first, last = first or note.at, max(last, note.at)
-    except KeyboardInterrupt:
-        tell.say(f"{words.count(len(ids), 'job')} not watched any more; nothing was cancelled")
-        raise
+    for note in client.watch(ids, stop=Presence(client, tell.say)):
+        tell.note(note)
+        first, last = first or note.at, max(last, note.at)
     return Ending(views=tuple(client.job(id) for id in ids), seconds=last - first)
+
+
+@contextmanager
+def leaving(say: Callable[[str], None], again: str) -> Iterator[None]:
+    """An interrupt of what only watches says that the jobs go on, and how to watch them again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"not watched any more, nothing was cancelled; next: {again}")
+        raise
 
 
 def say_ends(ending: Ending) -> None:

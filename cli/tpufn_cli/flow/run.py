@@ -35,7 +35,7 @@ OUTPUT_GRACE = 5.0
 """Seconds for the last output to arrive after a job's end."""
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPING = "stopping: cancels what still runs, releases the TPUs; Ctrl-C again leaves at once"
-_NOBODY_READS = (errno.EPIPE, errno.EIO)
+NOBODY_READS = (errno.EPIPE, errno.EIO)
 """A pipe whose reader went away; a terminal that was closed."""
 
 
@@ -90,7 +90,7 @@ class Run:
 
     def _is_asked_for(self, error: BaseException) -> bool:
         """Whether somebody wanted the end: by a signal, or by reading no further."""
-        if isinstance(error, OSError) and error.errno in _NOBODY_READS:
+        if isinstance(error, OSError) and error.errno in NOBODY_READS:
             self._signal = self._signal or signal.SIGPIPE
             return True
         return isinstance(error, Stopped)

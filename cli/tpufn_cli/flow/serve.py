@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from tpufn.domain.notes import Note
 from tpufn.domain.slot import SlotState
 from tpufn.domain.views import Status
 from tpufn_cli.doors import Abandoned
-from tpufn_cli.flow.run import ENDED_BY, Teller, running
+from tpufn_cli.flow.run import ENDED_BY, NOBODY_READS, Teller, running
 from tpufn_cli.render import words
 
 if TYPE_CHECKING:
@@ -22,28 +22,36 @@ if TYPE_CHECKING:
 _HOLDS_NOTHING = frozenset({SlotState.FREE, SlotState.RETIRED})
 
 
-def serve(engine: Engine, tell: Teller) -> int:
-    """Tell every note until a signal asks for the end; then stop, and say what is left."""
+def serve(engine: Engine, tell: Teller, *, again: str) -> int:
+    """Tell every note until a signal asks for the end, or nobody reads any more; then stop, and say what is left.
+    `again` is the command that goes on."""
     notes: SimpleQueue[Note] = SimpleQueue()
     engine.subscribe(notes.put)
+    code = 0
     with _until_stopped() as stopped, running(engine):
         tell.say("the engine runs; Ctrl-C stops it and leaves its jobs and TPUs as they are")
-        while not stopped:
-            _tell_next(notes, tell)
+        try:
+            while not stopped:
+                _tell_next(notes, tell)
+        except OSError as error:
+            if error.errno not in NOBODY_READS:
+                raise
+            code = 128 + signal.SIGPIPE
         left = engine.client.status()
-    while not notes.empty():
+    while not (code or notes.empty()):
         tell.note(notes.get())
-    tell.say(farewell(left))
-    return 0
+    with suppress(OSError) if code else nullcontext():
+        tell.say(farewell(left, again=again))
+    return code
 
 
-def farewell(status: Status) -> str:
+def farewell(status: Status, *, again: str) -> str:
     """What is left behind, and how to go on."""
     jobs = sum(number for state, number in status.jobs.items() if state not in TERMINAL)
     tpus = sum(number for state, number in status.slots.items() if state not in _HOLDS_NOTHING)
     return (
         f"stopped; {words.count(jobs, 'job')} unfinished, {words.count(tpus, 'TPU')} requested or held"
-        f" ({words.money(status.cost_per_hour)}/h); `tpufn up` goes on from here"
+        f" ({words.money(status.cost_per_hour)}/h); `{again}` goes on from here"
     )
 
 

@@ -15,7 +15,7 @@ class JsonTeller:
         print_event(note_event(note))
 
     def output(self, line: OutputLine) -> None:
-        print_event(output_event(line.job, line.attempt, line.worker, line.text))
+        print_event(output_event(line))
 
     def say(self, text: str) -> None:
         """Remarks are for people."""

@@ -13,6 +13,7 @@ import click
 
 from tpufn.domain.job import Priority
 from tpufn.domain.notes import Note
+from tpufn_cli.flow.output import OutputLine
 
 _INTERNAL = frozenset({"version", "rank", "digest"})
 
@@ -51,6 +52,7 @@ def note_event(note: Note) -> dict[str, Any]:
     return {**event, "data": dict(note.data)} if note.data else event
 
 
-def output_event(job: str, attempt: int, worker: int, text: str) -> dict[str, Any]:
-    """One line of a worker's output as an event."""
-    return {"event": "output", "job": job, "attempt": attempt, "worker": worker, "text": text}
+def output_event(line: OutputLine) -> dict[str, Any]:
+    """One line of a worker's output as an event; `partial` only where the line goes on."""
+    event = {"event": "output", "job": line.job, "attempt": line.attempt, "worker": line.worker, "text": line.text}
+    return {**event, "partial": True} if line.partial else event

@@ -65,15 +65,16 @@ class LocalBus:
             self.publish(topic, body)
 
     def take(self) -> Message | None:
-        """The next message: hints first, then what is durable and visible. It stays until `done`, `failed` or `bury`;
-        until then no other thread gets it."""
+        """The next message: hints first, then what is durable and visible, oldest first. It stays until `done`,
+        `failed` or `bury`; until then no other thread gets it. A command waits for what was sent before it: it may be
+        about a job whose submission is still in hand."""
         with contextlib.suppress(IndexError):
             return self._memory.popleft()
-        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, id limit ?"
+        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, rowid limit ?"
         with self._taking:
             rows = self._connection().execute(sql, (self._clock.now(), len(self._in_hand) + 1)).fetchall()
             row = next((row for row in rows if row[0] not in self._in_hand), None)
-            if row is None:
+            if row is None or (row[1] == "commands" and row is not rows[0]):
                 return None
             self._in_hand.add(row[0])
         return Message(id=row[0], topic=row[1], body=msgspec.json.decode(row[2]))
@@ -103,11 +104,10 @@ class LocalBus:
             connection.execute("delete from message where id = ?", (message.id,))
         self._in_hand.discard(message.id)
 
-    def waiting(self, *, limit: int = 100) -> list[str]:
-        """What is about to be delivered, oldest first, each in words: `submission of a, b`, `cancel of a`."""
-        sql = "select topic, body from message order by visible_at, id limit ?"
-        rows = self._connection().execute(sql, (limit,)).fetchall()
-        return [_in_words(topic, msgspec.json.decode(body)) for topic, body in rows]
+    def waiting(self) -> list[Message]:
+        """What is about to be delivered, oldest first."""
+        rows = self._connection().execute("select id, topic, body from message order by visible_at, rowid").fetchall()
+        return [Message(id=id, topic=topic, body=msgspec.json.decode(body)) for id, topic, body in rows]
 
     def count(self) -> int:
         """Dead letters."""
@@ -155,13 +155,6 @@ def _transaction(connection: Database) -> Iterator[Database]:
         connection.execute("rollback")
         raise
     connection.execute("commit")
-
-
-def _in_words(topic: str, body: Mapping[str, Any]) -> str:
-    if topic == "commands":
-        return f"{body.get('verb')} of {body.get('target')}"
-    jobs = body.get("jobs") or ()
-    return f"submission of {', '.join(str(job.get('id') or job.get('name')) for job in jobs)}"
 
 
 class Mailbox:

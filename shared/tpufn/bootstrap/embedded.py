@@ -13,7 +13,7 @@ from tpufn.domain.fleet import Fleet
 from tpufn.domain.policy import Policy
 from tpufn.embedded import EmbeddedClient
 from tpufn.flows.effects import PERFORMERS
-from tpufn.place import Place
+from tpufn.place import Place, left_behind
 from tpufn.ports import Blobs, Clock, Ports
 from tpufn.runner import Runner, Together, in_order
 from tpufn.settings import Settings
@@ -58,6 +58,7 @@ def make_parts(
         user=settings.user,
         scratch=directory / "bundles",
         new_id=new_id,
+        left_behind=lambda: left_behind(place),
     )
     return Parts(place=place, clock=clock, store=store, bus=bus, blobs=buckets, lock=lock, client=client)
 

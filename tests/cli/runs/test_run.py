@@ -109,7 +109,7 @@ def test_the_closing_table(tpufn: Callable[..., Any], demo_engine: Any) -> None:
 def test_a_run_that_leaves_a_tpu_says_so(tpufn: Callable[..., Any], doors: Any, make_engine: Any, client: Any) -> None:
     """Money that runs on must be seen."""
     doors.made = make_engine(*client.notes, provisioned=1)
-    assert "1 TPU still held; `tpufn up` goes on releasing" in tpufn("run", "job.yaml").out
+    assert "1 TPU still held; `tpufn -d demo up` goes on releasing" in tpufn("run", "job.yaml").out
 
 
 def test_a_failed_job_ends_with_1(tpufn: Callable[..., Any], doors: Any, make_engine: Any, client: Any) -> None:
