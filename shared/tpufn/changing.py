@@ -2,7 +2,7 @@
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ class Changing(Reading):
         loaded = load_jobs(path, fleet=fleet)
         check_job_id(job_id, loaded.jobs)
         resolved = resolve_file(loaded, fleet, self._blobs.region)
-        warnings = (*loaded.warnings, *resolved.warnings)
+        assumed = dict.fromkeys(line for buckets in resolved.buckets for line in self._assumed(buckets, fleet))
+        warnings = (*loaded.warnings, *resolved.warnings, *assumed)
         count = len(loaded.jobs)
         tell(
             _note("job.validated", f"{path}: {count} job{'s' * (count != 1)}", warnings="\n".join(warnings), jobs=count)
@@ -92,6 +93,10 @@ class Changing(Reading):
         self._refuse_taken(receipt)
         self._publish("submissions", to_body(Submission(id=submission_id, body=body)))
         return receipt
+
+    def _assumed(self, buckets: Mapping[str, str], fleet: Fleet) -> Iterator[str]:
+        """What is taken for granted of buckets (region -> name), each in words."""
+        yield from ()
 
     def _refuse_taken(self, receipt: Receipt) -> None:
         """What can be seen here already, before anything is sent; who comes first in between, `submit` decides."""

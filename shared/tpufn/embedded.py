@@ -1,6 +1,6 @@
 """The client of the embedded modes: reads the store, publishes to the bus, with and without a running engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,11 @@ class EmbeddedClient(Changing):
 
     def _is_sent(self, id: str) -> bool:
         return any(id in _ids(message) for message in self._bus.waiting())
+
+    def _assumed(self, buckets: Mapping[str, str], fleet: Fleet) -> Iterator[str]:
+        for region, name in buckets.items() if self.mode is Mode.SANDBOX else ():
+            if region not in name and name not in fleet.buckets:
+                yield f"gs://{name} is taken to be in {region}: neither its name nor the deployment file says a region"
 
     def _refuse_taken(self, receipt: Receipt) -> None:
         super()._refuse_taken(receipt)

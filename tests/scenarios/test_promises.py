@@ -239,3 +239,12 @@ def test_output_appears_before_its_line_has_an_end(shell: Shell) -> None:
         missing = shell.run("logs", "fix", "--worker", "9")
         assert missing.returncode == 3
         assert "fix has no worker 9: they are numbered from 0 to" in missing.stderr
+
+
+def test_a_bucket_without_a_region_is_given_one_aloud(shell: Shell) -> None:
+    """Where a job may run follows from it."""
+    path = Path(shell.job("true"))
+    path.write_text(path.read_text().replace("gs://bkt-us-east5", "gs://mine"))
+    said = shell.run("submit", "--sandbox", str(path)).stderr
+    assert "warning: gs://mine is taken to be in us-" in " ".join(said.split())
+    assert "bkt-us-central1 is taken" not in said

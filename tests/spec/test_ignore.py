@@ -89,9 +89,31 @@ def test_the_first_of_three_names_counts(first: str, tmp_path: Path) -> None:
     for name in names[names.index(first) :]:
         (tmp_path / name).write_text(f"not-for{name}\n")
         (tmp_path / f"not-for{name}").touch()
-    paths = {member.path for member in scan(tmp_path).members}
+    tree = scan(tmp_path)
+    paths = {member.path for member in tree.members}
+    assert tree.notes == [
+        f"{first} counts, {name} does not: what only {name} lists is sent along (not-for{name}); list it in {first} too"
+        for name in names[names.index(first) + 1 :]
+    ]
     assert f"not-for{first}" not in paths
     assert all(f"not-for{name}" in paths for name in names[names.index(first) + 1 :])
+
+
+def test_a_second_ignore_file_that_hides_nothing_more_is_no_news(tmp_path: Path) -> None:
+    (tmp_path / ".tpufnignore").write_text("secret*\nlarge\n")
+    (tmp_path / ".gitignore").write_text("secret.json\nnot-there\n")
+    (tmp_path / "secret.json").touch()
+    assert scan(tmp_path).notes == []
+
+
+def test_the_advice_keeps_the_ignore_file_that_counts(tmp_path: Path) -> None:
+    """A new file of another name would stop the old one from counting, and send its secrets along."""
+    (tmp_path / "out").symlink_to("/etc")
+    assert scan(tmp_path).problems == [
+        "out is a link to the absolute path /etc; remove it, or list it in `.tpufnignore`"
+    ]
+    (tmp_path / ".gitignore").write_text("secret\n")
+    assert scan(tmp_path).problems == ["out is a link to the absolute path /etc; remove it, or list it in `.gitignore`"]
 
 
 def test_caches_of_tools_never_travel(tmp_path: Path) -> None:

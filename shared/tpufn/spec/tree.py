@@ -68,27 +68,51 @@ class Tree:
 
 def scan(root: Path) -> Tree:
     """Walk a directory by the rules of its ignore files, and check sizes."""
-    tree = Tree(Path(os.path.realpath(root)))
-    chosen = next((name for name in IGNORE_FILES if (tree.root / name).is_file()), "")
-    _Walk(tree, chosen).directory("", [])
-    tree.members.sort(key=lambda member: os.fsencode(member.path))
-    tree.problems += oversize(tree.members)
+    root = Path(os.path.realpath(root))
+    there = [name for name in IGNORE_FILES if (root / name).is_file()]
+    tree = _walked(root, there[0] if there else "")
+    tree.problems += oversize(tree.members, ignore_in(there[0] if there else ""))
+    tree.notes += [note for other in there[1:] if (note := _overruled(tree, there[0], other))]
     return tree
 
 
-def oversize(members: list[Member]) -> Iterator[str]:
+def _walked(root: Path, ignore_name: str) -> Tree:
+    tree = Tree(root)
+    _Walk(tree, ignore_name).directory("", [])
+    tree.members.sort(key=lambda member: os.fsencode(member.path))
+    return tree
+
+
+def _overruled(tree: Tree, counts: str, other: str) -> str:
+    """What goes along though another ignore file lists it: secrets, as often as not."""
+    left_out = {m.path for m in tree.members} - {m.path for m in _walked(tree.root, other).members} - {counts, other}
+    tops = sorted(path for path in left_out if path.rpartition("/")[0] not in left_out)
+    if not tops:
+        return ""
+    named = ", ".join([*map(shown, tops[:3]), *(["..."] if len(tops) > 3 else [])])
+    return (
+        f"{counts} counts, {other} does not: what only {other} lists is sent along ({named}); list it in {counts} too"
+    )
+
+
+def ignore_in(name: str) -> str:
+    """Where to list what is not wanted: in the file that counts, so that no other one stops counting."""
+    return f"`{name or IGNORE_FILES[0]}`"
+
+
+def oversize(members: list[Member], ignore_file: str) -> Iterator[str]:
     """Whether there is too much for a bundle, with the largest paths, which are the ones to ignore."""
     size, files = sum(m.size for m in members), sum(not m.is_directory for m in members)
     if size > MAX_BYTES:
-        yield f"holds {size / 2**30:.1f} GiB, over {MAX_BYTES / 2**30:g} GiB; {_largest(members)}"
+        yield f"holds {size / 2**30:.1f} GiB, over {MAX_BYTES / 2**30:g} GiB; {_largest(members, ignore_file)}"
     if files > MAX_FILES:
-        yield f"holds {files} files, over {MAX_FILES}; {_largest(members)}"
+        yield f"holds {files} files, over {MAX_FILES}; {_largest(members, ignore_file)}"
 
 
-def _largest(members: list[Member]) -> str:
+def _largest(members: list[Member], ignore_file: str) -> str:
     top = sorted(members, key=lambda m: (-m.size, m.path))[:_LISTED]
     named = ", ".join(f"{shown(m.path)} ({m.size / 2**20:.1f} MiB)" for m in top)
-    return f"list what is not needed in {IGNORE_FILES[0]}. The largest: {named}"
+    return f"list what is not needed in {ignore_file}. The largest: {named}"
 
 
 @dataclass
@@ -136,7 +160,9 @@ class _Walk:
         target = os.readlink(self.tree.root / path)
         problem = link_problem(self.tree.root, path, target)
         if problem:
-            self.tree.problems.append(f"{shown(path)} is a link {problem}; remove it, or list it in {IGNORE_FILES[0]}")
+            self.tree.problems.append(
+                f"{shown(path)} is a link {problem}; remove it, or list it in {ignore_in(self.ignore_name)}"
+            )
         else:
             self.tree.members.append(Member(path, link=target))
 
