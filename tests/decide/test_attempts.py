@@ -265,6 +265,23 @@ def test_two_quick_failures_condemn_a_tpu(
         assert place.quick_failures == ()
 
 
+@pytest.mark.parametrize(("code", "counts"), [(1, True), (127, False), (126, False), (75, False), (76, True)])
+def test_a_code_that_blames_the_program_condemns_no_tpu(code: int, counts: bool) -> None:
+    """Why: a command that is not there, or a failure that the job announces by its code, would cost a good TPU."""
+    started = NOW - 65
+    changes: dict[str, Any] = {
+        "started_at": started,
+        "ended_at": started + 5,
+        "exit_codes": (0, code),
+        "failed_worker": 1,
+        "slot_changes": {"quick_failures": ("other",)},
+        "spec": {"retries": Retries(application=3, application_exit_codes=(75,))},
+    }
+    seen = report(exited(1, code, at=started + 5, runtime=5.0), closed=closed())
+    place = written(close(stopping(Outcome.FAILED, **changes), seen), Slot)
+    assert (place.state is SlotState.RELEASING) is counts
+
+
 def test_quick_is_measured_to_the_death_not_to_the_verdict() -> None:
     """Why: a program that dies after five seconds is quick, however long the doubt lasts."""
     started = NOW - 110

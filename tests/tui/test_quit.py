@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 HERE = Path(__file__).parent
@@ -27,7 +29,7 @@ if {hung}:
     threading.Timer(1.0, client.gate.clear).start()
 client.seconds = 600
 app.run()
-print("left", flush=True)
+print("left by", app.ended_by, flush=True)
 """
 
 
@@ -98,4 +100,28 @@ def test_real_keys_in_a_real_terminal(terminal: Terminal) -> None:
     terminal.keys("Escape")
     terminal.until(lambda screen: "join the workers to the tailnet" not in screen)
     terminal.keys("q")
-    terminal.until(lambda screen: "left" in screen and "ended with 0" in screen)
+    terminal.until(lambda screen: "left by 0" in screen and "ended with 0" in screen)
+
+
+@pytest.mark.parametrize("terminal", [False], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_gives_the_terminal_back(terminal: Terminal, number: signal.Signals) -> None:
+    """`kill`, a session that ends: what comes after must not be typed blind into an alternate screen."""
+    terminal.until(lambda screen: "spot-v6e64-ew4a-1" in screen and "running" in screen)
+    shell = psutil.Process(int(terminal.tmux("display-message", "-p", "#{pane_pid}")))
+    (app,) = shell.children()
+    app.send_signal(number)
+    terminal.until(lambda screen: f"left by {int(number)}" in screen and "ended with 0" in screen)
+    assert terminal.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}") == "0 1 0\n"
+    terminal.keys("echoed")
+    terminal.until(lambda screen: "echoed" in screen)
+
+
+@pytest.mark.parametrize("terminal", [False], indirect=True)
+@pytest.mark.parametrize("key", ["q", "C-c"])
+def test_quits_from_help(terminal: Terminal, key: str) -> None:
+    terminal.until(lambda screen: "spot-v6e64-ew4a-1" in screen and "running" in screen)
+    terminal.keys("?")
+    terminal.until(lambda screen: "join the workers to the tailnet" in screen)
+    terminal.keys(key)
+    terminal.until(lambda screen: "left by 0" in screen and "ended with 0" in screen)

@@ -11,7 +11,7 @@ from tpufn_cli.doors import Options, choosing, command
 @click.option("--up", is_flag=True, help="Run the embedded engine too, for as long as the terminal UI is open.")
 @click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="A key of `tpufn config`; may be repeated.")
 @choosing
-def tui(options: Options, up: bool, flags: tuple[str, ...]) -> None:
+def tui(options: Options, up: bool, flags: tuple[str, ...]) -> int:
     """Watch and steer everything in a terminal UI.
 
     Slots, jobs and pools, with keys for capacity of your own: `?` shows them all. Quitting stops nothing but --up.
@@ -38,6 +38,7 @@ def tui(options: Options, up: bool, flags: tuple[str, ...]) -> None:
         app = ConsoleApp(site)
         app.run()
     _remember(app)
+    return 128 + app.ended_by if app.ended_by else 0
 
 
 def _remember(app: object) -> None:

@@ -6,9 +6,12 @@ acts for the person. Both hand their results over as messages, so that everythin
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -88,6 +91,7 @@ class ConsoleApp(Actions, App[None]):
         self._placed = False
         self._summary = Text()
         self.last_cursor = ""
+        self.ended_by = 0
 
     # -- the frame
 
@@ -110,6 +114,7 @@ class ConsoleApp(Actions, App[None]):
         self.theme = wanted if wanted in self.available_themes else DARK.name
         self._draw_tabs()
         self.view.table.focus()
+        self._heed_signals()
         self.set_interval(self.site.personal.number("tui.refresh"), self.look)
         self.set_interval(0.2, self._drain)
         self.look()
@@ -148,8 +153,22 @@ class ConsoleApp(Actions, App[None]):
     def action_look(self) -> None:
         self.look()
 
+    def _heed_signals(self) -> None:
+        """Ended from outside, or its terminal closed: still by the way out, which gives the terminal back as it was."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(ValueError, RuntimeError, NotImplementedError):  # not the main thread, or no such signals
+                loop.add_signal_handler(number, self._ended, number)
+
+    def _ended(self, number: int) -> None:
+        self.ended_by = number
+        self._leave()
+
     async def action_quit(self) -> None:
         """Ends at once: the crews' threads are not waited for."""
+        self._leave()
+
+    def _leave(self) -> None:
         self.last_cursor = self._slots_view.table.chosen
         self._watcher.stop()
         self.site.close()

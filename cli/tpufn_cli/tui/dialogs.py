@@ -18,9 +18,13 @@ from tpufn_cli.render.notes import clock
 
 
 class Dialog(ModalScreen[str]):
-    """A box over the view; any way out dismisses it."""
+    """A box over the view; any way out dismisses it, and quitting quits from here too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,i,enter", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,i,enter", "leave", show=False),
+        Binding("q", "app.quit", show=False),
+        Binding("ctrl+c", "app.quit", show=False, priority=True),
+    ]
 
     def __init__(self, title: str, content: RenderableType) -> None:
         super().__init__()

@@ -19,6 +19,8 @@ from tpufn.domain.policy import Policy
 from tpufn.domain.slot import Slot, SlotEvent, SlotState
 
 _QUARANTINE = 2
+_NOT_RUN = (126, 127)
+"""What a shell answers for a command that it cannot run, or not find."""
 """Quick failures on one TPU that condemn it."""
 _TAIL = 2000
 """Characters of a failed worker's last output that its attempt's document keeps."""
@@ -200,7 +202,7 @@ def _slot_at_close(trio: Trio, attempt: Attempt, sight: Sight, *, policy: Policy
     slot, now, report = trio.slot, sight.now, sight.report
     if slot is None:
         return Step()
-    slot = replace(slot, lease=None, quick_failures=_quick(slot, attempt, policy))
+    slot = replace(slot, lease=None, quick_failures=_quick(slot, attempt, trio.spec, policy))
     if slot.state is not SlotState.CLEANING:
         return Step(writes=(slot,))
     reason = _unclean(slot, attempt, sight)
@@ -228,12 +230,15 @@ def _unclean(slot: Slot, attempt: Attempt, sight: Sight) -> str:
     return ""
 
 
-def _quick(slot: Slot, attempt: Attempt, policy: Policy) -> tuple[str, ...]:
-    """The slot's quick failures with this attempt counted in; a success clears them."""
+def _quick(slot: Slot, attempt: Attempt, spec: JobSpec, policy: Policy) -> tuple[str, ...]:
+    """The slot's quick failures with this attempt counted in; a success clears them. A code that says by itself that
+    the program is to blame says nothing about the machine."""
     if attempt.outcome is Outcome.SUCCEEDED:
         return ()
     failed = attempt.outcome in (Outcome.FAILED, Outcome.INFRASTRUCTURE) and attempt.started_at
-    if failed and attempt.ended_at - attempt.started_at < policy.quick_failure:
+    codes = {attempt.exit_codes[attempt.failed_worker]} if attempt.failed_worker is not None else set()
+    own = codes & {*_NOT_RUN, *spec.retries.application_exit_codes}
+    if failed and not own and attempt.ended_at - attempt.started_at < policy.quick_failure:
         return (*slot.quick_failures, attempt.job)
     return slot.quick_failures
 
