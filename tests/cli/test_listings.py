@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tpufn.domain.job import JobState
+
 T0 = 1_800_000_000.0
 
 
@@ -112,3 +114,17 @@ def test_listings_fit_into_80_columns(
     """A terminal of the usual size shows them without broken lines."""
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, tpufn(*argv).out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [44, 60, 80, 120])
+def test_no_name_is_broken_in_a_narrow_terminal(
+    tpufn: Callable[..., Any], client: Any, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Names are copied into the next command: columns give way instead, those that matter least first."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    name = "spot-v5litepod64-usw4a-12"
+    client.view = replace(client.view, job=replace(client.view.job, state=JobState.ACTIVE, slot=name))
+    head, row = tpufn("jobs").out.splitlines()
+    assert name in row
+    assert ("age" in head) is (columns > 60)
+    assert max(len(head), len(row)) <= columns

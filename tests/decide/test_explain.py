@@ -118,7 +118,7 @@ VERDICTS: list[tuple[tuple[Slot, ...], tuple[Scope, ...], str]] = [
     ),
     (both(SlotState.BUSY), (), "every slot is taken"),
     (both(SlotState.RELEASING), (), "every slot is taken"),
-    ((slot(V6, 1, SlotState.BUSY), slot(V6, 2, SlotState.FREE, hold="ada")), (), "every slot is taken"),
+    ((slot(V6, 1, SlotState.BUSY), slot(V6, 2, SlotState.FREE, hold="ada")), (), "every slot is taken: ada"),
     ((slot(V6, hold="ada"),), (), "is asked next"),
 ]
 
@@ -168,7 +168,7 @@ def test_only_candidate_pools_are_listed() -> None:
 def test_a_named_slot_is_judged_by_itself() -> None:
     """Why: that the neighbour is free is no help to a job that names this one."""
     taken = slot(V6, 1, SlotState.BUSY, lease=lease(slot(V6)))
-    assert east(job(tpu_name=taken.name), taken).verdict == "every slot is taken"
+    assert east(job(tpu_name=taken.name), taken).verdict == "every slot is taken: other"
 
 
 def test_the_evidence_of_the_last_verdict() -> None:

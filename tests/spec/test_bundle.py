@@ -138,6 +138,15 @@ def test_sockets_and_pipes_are_left_out_with_a_note(src: Path, monkeypatch: pyte
     assert "pipe" not in unpacked(built)
 
 
+def test_a_large_bundle_is_told_of(src: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a gigabyte of virtual environment is sent silently only once."""
+    monkeypatch.setattr(tree, "LARGE", 1 << 20)
+    assert build("src", base=src.parent, into=src.parent / "out").notes == ()
+    (src / "data").write_bytes(b"x" * (3 << 20))
+    (note,) = build("src", base=src.parent, into=src.parent / "out").notes
+    assert note.startswith("it holds 3 MiB; list what is not needed in `.tpufnignore`. The largest: data (3.0 MiB), ")
+
+
 def test_limits_name_the_largest_paths(src: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever packs a data set by mistake sees which files those are; nothing is written."""
     monkeypatch.setattr(tree, "MAX_BYTES", 1000)

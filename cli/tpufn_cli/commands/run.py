@@ -14,10 +14,11 @@ from tpufn_cli.doors import Options, as_json_lines, choosing, command
 def run(options: Options, path: str, seed: int | None, speed: float, as_json: bool) -> int:
     """Run a job file to its end, with an engine of its own.
 
-    Without a deployment it runs in a sandbox on this machine, with a state of its own each time: the ten last finished
-    ones are kept, unfinished ones always. Every TPU is released at the end. Ctrl-C, SIGTERM, a closed terminal and a
-    reader that goes away (`| head`) cancel the jobs and release the TPUs; a second Ctrl-C leaves at once. Exits with 0
-    if all jobs succeeded, else with 1.
+    On Google's TPUs where the deployment file (named, or ./deployment.yaml) is of mode laptop; else, and always with
+    --sandbox, on simulated ones on this machine, with a state of its own each time: the ten last finished ones are
+    kept, unfinished ones always. Every TPU is released at the end. Ctrl-C, SIGTERM, a closed terminal and a reader that
+    goes away (`| head`) cancel the jobs and release the TPUs; a second Ctrl-C leaves at once. Exits with 0 if all jobs
+    succeeded, else with 1.
     """
     from tpufn_cli.flow.stage import perform
 

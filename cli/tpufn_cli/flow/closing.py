@@ -1,5 +1,7 @@
 """The closing table of a run: every attempt with its waits and its end, then what it all took."""
 
+import time
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -15,7 +17,7 @@ def closing(ending: Ending, fleet: Fleet, *, up: str) -> RenderableType:
     """Everything that is printed when a run is over. `up`: the command that goes on with what is left."""
     parts: list[RenderableType] = []
     for view in ending.views:
-        parts += [Text(), _headline(view), attempts_table(view, fleet)]
+        parts += [Text(), _headline(view), attempts_table(view, fleet, now=time.time())]
         if view.job.cause and view.job.state != "succeeded":
             parts.append(Text(view.job.cause, style="red"))
             parts += last_lines(view)

@@ -75,7 +75,8 @@ class LiveTeller:
 
     def output(self, line: OutputLine) -> None:
         colour = _WORKER_COLOURS[line.worker % len(_WORKER_COLOURS)]
-        text = Text.assemble((f"worker {line.worker} │ ", colour), words.printable(line.text))
+        job = f"{line.job} " if len(self._story.jobs) > 1 else ""
+        text = Text.assemble((f"{job}worker {line.worker} │ ", colour), words.printable(line.text))
         self._print(None, Text("output", style="dim"), text)
 
     def say(self, text: str) -> None:

@@ -27,13 +27,15 @@ class PlainTeller:
     def __init__(self, *, of_day: bool = False) -> None:
         self._of_day = of_day
         self._start = 0.0
+        self._jobs = 1
 
     def note(self, note: Note) -> None:
         self._start = self._start or note.at
+        self._jobs = int(note.data.get("jobs") or 1) if note.event == "job.validated" else self._jobs
         click.echo(line(note, start=None if self._of_day else self._start))
 
     def output(self, line: OutputLine) -> None:
-        click.echo(output_line(line.worker, line.text))
+        click.echo(output_line(line.worker, line.text, job=line.job if self._jobs > 1 else ""))
 
     def say(self, text: str) -> None:
         click.echo(text, err=True)

@@ -9,25 +9,31 @@ from tpufn.domain.attempt import Attempt
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.views import JobView
 from tpufn_cli.render import words
-from tpufn_cli.render.console import styled, table
+from tpufn_cli.render.console import fitted, styled
+
+_HEADERS = ("#", "slot", "type", "zone", "waited", "ran", "outcome")
 
 
-def attempts_table(view: JobView, fleet: Fleet) -> RenderableType:
+def attempts_table(view: JobView, fleet: Fleet, *, now: float) -> RenderableType:
     """One row per attempt: where, how long it waited and ran, how it ended."""
-    made = table("#", "slot", "type", "zone", "waited", "ran", "outcome", numbers=("#", "waited", "ran"))
-    for attempt, waited in zip(view.attempts, waits(view), strict=True):
-        pool = fleet.pool(attempt.pool)
-        outcome = str(attempt.outcome or attempt.state)
-        made.add_row(
-            str(attempt.number),
-            attempt.slot,
-            pool.type if pool else "-",
-            attempt.zone,
-            words.span(waited),
-            words.span(ran(attempt)),
-            Text(outcome, style=styled(outcome)),
-        )
-    return made if view.attempts else Text("no attempt was made", style="dim")
+    if not view.attempts:
+        return Text("no attempt was made", style="dim")
+    rows = (_row(attempt, waited, fleet, now) for attempt, waited in zip(view.attempts, waits(view), strict=True))
+    return fitted(_HEADERS, rows, numbers=("#", "waited", "ran"), spare=("type", "zone", "waited"))
+
+
+def _row(attempt: Attempt, waited: float, fleet: Fleet, now: float) -> tuple[str | Text, ...]:
+    pool = fleet.pool(attempt.pool)
+    outcome = str(attempt.outcome or attempt.state)
+    return (
+        str(attempt.number),
+        attempt.slot,
+        pool.type if pool else "-",
+        attempt.zone,
+        words.span(waited),
+        words.span(ran(attempt, now)),
+        Text(outcome, style=styled(outcome)),
+    )
 
 
 def waits(view: JobView) -> Iterator[float]:
@@ -38,6 +44,6 @@ def waits(view: JobView) -> Iterator[float]:
         queued = attempt.ended_at or attempt.since
 
 
-def ran(attempt: Attempt) -> float:
-    """Seconds that the command ran; 0 while it has not started or not ended."""
-    return max(0.0, attempt.ended_at - attempt.started_at) if attempt.started_at and attempt.ended_at else 0.0
+def ran(attempt: Attempt, now: float) -> float:
+    """Seconds that the command ran, up to now if it still does; 0 if it has not started."""
+    return max(0.0, (attempt.ended_at or now) - attempt.started_at) if attempt.started_at else 0.0

@@ -2,11 +2,14 @@
 
 import os
 import sys
+from collections.abc import Iterable
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 PIPE_WIDTH = 180
 STYLES = {
@@ -62,6 +65,30 @@ def table(*headers: str, numbers: tuple[str, ...] = ()) -> Table:
         right = header in numbers
         made.add_column(header, justify="right" if right else "left", no_wrap=right, overflow="fold")
     return made
+
+
+def fitted(
+    headers: tuple[str, ...],
+    rows: Iterable[tuple[str | Text, ...]],
+    *,
+    numbers: tuple[str, ...],
+    spare: tuple[str, ...],
+) -> Table:
+    """A table of these rows in which no cell is broken, if that can be: where the terminal is too narrow, the columns
+    that can be spared are left out, the first of them first."""
+    cells, kept, width = list(rows), list(headers), console().width
+    for column in spare:
+        if sum(_widest(headers, cells, name) + 2 for name in kept) - 2 > width:
+            kept.remove(column)
+    made = table(*kept, numbers=numbers)
+    for row in cells:
+        made.add_row(*(cell for name, cell in zip(headers, row, strict=True) if name in kept))
+    return made
+
+
+def _widest(headers: tuple[str, ...], rows: list[tuple[str | Text, ...]], name: str) -> int:
+    at = headers.index(name)
+    return max([len(name), *(cell_len(str(row[at])) for row in rows)])
 
 
 def pairs() -> Table:

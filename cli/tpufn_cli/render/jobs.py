@@ -12,7 +12,7 @@ from tpufn.domain.notes import Note
 from tpufn.domain.views import JobView
 from tpufn_cli.render import words
 from tpufn_cli.render.attempts import attempts_table
-from tpufn_cli.render.console import pairs, styled, table
+from tpufn_cli.render.console import fitted, pairs, styled
 from tpufn_cli.render.notes import clock, phrase
 
 HISTORY_SHOWN = 12
@@ -20,9 +20,9 @@ HISTORY_SHOWN = 12
 
 def jobs_table(jobs: Iterable[Job], *, now: float) -> Table:
     """One row per job, in the order given."""
-    made = table("job", "state", "for", "priority", "try", "where", "age", numbers=("for", "try", "age"))
-    for job in jobs:
-        made.add_row(
+    headers = ("job", "state", "for", "priority", "try", "where", "age")
+    rows = (
+        (
             Text(job.id),
             Text(str(job.state), style=styled(job.state)),
             words.since(job.since, now),
@@ -31,7 +31,9 @@ def jobs_table(jobs: Iterable[Job], *, now: float) -> Table:
             where(job),
             words.since(job.submitted_at, now),
         )
-    return made
+        for job in jobs
+    )
+    return fitted(headers, rows, numbers=("for", "try", "age"), spare=("age", "priority", "try", "for"))
 
 
 def where(job: Job) -> str:
@@ -45,7 +47,7 @@ def where(job: Job) -> str:
 
 def job_details(view: JobView, fleet: Fleet, *, now: float) -> RenderableType:
     """Facts, attempts, and the last of its history."""
-    parts: list[RenderableType] = [_facts(view.job, view.spec, now), Text(), attempts_table(view, fleet)]
+    parts: list[RenderableType] = [_facts(view.job, view.spec, now), Text(), attempts_table(view, fleet, now=now)]
     if view.history:
         parts += [Text(), Text(f"history (last {min(HISTORY_SHOWN, len(view.history))})", style="bold")]
         parts.append(_history(view.history[-HISTORY_SHOWN:]))

@@ -84,9 +84,11 @@ def line(note: Note, *, start: float | None = None) -> str:
     return f"{head} {subject(note):<{_SUBJECT_WIDTH}} {phrase(note)}".rstrip()
 
 
-def output_line(worker: int, text: str) -> str:
-    """A worker's line in the same columns. It has no time: it is seen a little after it was written."""
-    return f"{'':8} {'output':<{_EVENT_WIDTH}} worker {worker} | {text}".rstrip()
+def output_line(worker: int, text: str, *, job: str = "") -> str:
+    """A worker's line in the same columns, `job` where there are several. It has no time: it is seen a little after it
+    was written."""
+    who = f"{job} worker {worker}" if job else f"worker {worker}"
+    return f"{'':8} {'output':<{_EVENT_WIDTH}} {who} | {words.printable(text)}".rstrip()
 
 
 def clock(at: float, start: float | None) -> str:

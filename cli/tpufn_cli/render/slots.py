@@ -9,14 +9,14 @@ from rich.text import Text
 from tpufn.domain.slot import HOLDING_CHIPS
 from tpufn.domain.views import SlotView, Status
 from tpufn_cli.render import words
-from tpufn_cli.render.console import pairs, styled, table
+from tpufn_cli.render.console import fitted, pairs, styled
 
 
 def slots_table(slots: Iterable[SlotView], *, now: float) -> Table:
     """One row per slot. The name carries type and zone; the last column says what it is about."""
-    made = table("slot", "state", "for", "gen", "$/h", "job or cause", numbers=("for", "gen", "$/h"))
-    for slot in slots:
-        made.add_row(
+    headers = ("slot", "state", "for", "gen", "$/h", "job or cause")
+    rows = (
+        (
             Text(slot.name, style="" if slot.state != "free" else "dim"),
             Text(slot.state, style=styled(slot.state)),
             words.since(slot.since, now),
@@ -24,7 +24,9 @@ def slots_table(slots: Iterable[SlotView], *, now: float) -> Table:
             f"{slot.price_per_hour:.2f}" if slot.state in HOLDING_CHIPS else "-",
             _about(slot),
         )
-    return made
+        for slot in slots
+    )
+    return fitted(headers, rows, numbers=("for", "gen", "$/h"), spare=("gen", "$/h", "for"))
 
 
 def _about(slot: SlotView) -> Text:

@@ -8,7 +8,7 @@ from tpufn.decide.decision import Step
 from tpufn.decide.ranking import restamped
 from tpufn.decide.release import released, slot_note
 from tpufn.decide.retry import Again, Enough, after
-from tpufn.decide.verdict import Doubt, Sight, Verdict, first_failure
+from tpufn.decide.verdict import Doubt, Sight, Verdict, first_failure, workers
 from tpufn.domain.attempt import RETRIED, Attempt, AttemptEvent, Outcome
 from tpufn.domain.effects import Effect, Kind, attempt_entity, job_entity
 from tpufn.domain.fleet import Fleet, Pool
@@ -43,7 +43,7 @@ def launch(trio: Trio, *, now: float, policy: Policy) -> Step:
     effect = Effect(kind=Kind.LAUNCH, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
     count, hosts = len(attempt.workers), trio.pool.accelerator.hosts if trio.pool else 0
     capped = f", which stand for the {hosts} of a real {trio.pool.type}" if trio.pool and count < hosts else ""
-    reason = f"on {count} workers of {attempt.slot}{capped}"
+    reason = f"on {'the worker' if count == 1 else f'{count} workers'} of {attempt.slot}{capped}"
     note = attempt_note(attempt, "attempt.launching", reason, workers=count)
     return Step(writes=(attempt,), effects=(effect,), notes=(note,), reason=note.reason)
 
@@ -53,7 +53,9 @@ def go(trio: Trio, *, now: float) -> Step:
     attempt = trio.attempt.on(AttemptEvent.GO, now=now, started_at=now, due_at=0.0, due="", accepted=True)
     effect = Effect(kind=Kind.GO, entity=attempt_entity(attempt.id), generation=attempt.lease.generation)
     job = replace(trio.job, region_started=True, unfit=0)
-    note = attempt_note(attempt, "attempt.running", f"all {len(attempt.workers)} workers are prepared", tpu=attempt.tpu)
+    count = len(attempt.workers)
+    prepared = f"{workers(count)} {'is' if count == 1 else 'are'} prepared"
+    note = attempt_note(attempt, "attempt.running", prepared, tpu=attempt.tpu)
     return Step(writes=(job, attempt), effects=(effect,), notes=(note,), reason=note.reason)
 
 

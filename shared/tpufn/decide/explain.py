@@ -49,7 +49,8 @@ def _headline(snapshot: WhySnapshot, pools: Sequence[Pool]) -> str:
         case JobState.PENDING if stuck := _impossible_everywhere(pools, snapshot):
             return f"unschedulable: {stuck}"
         case JobState.PENDING:
-            behind = f", behind {snapshot.ahead} jobs" if snapshot.ahead else ""
+            ahead = snapshot.ahead
+            behind = f", behind {ahead} job{'s' if ahead > 1 else ''}" if ahead else ""
             pinned = f" in {job.region}, where its checkpoints are" if job.region else ""
             return f"waits for a TPU{pinned} since {now - job.since:.0f} s{behind}"
         case JobState.WAITING if job.due_at > now:
@@ -114,10 +115,17 @@ def _verdict(pool: Pool, mine: Sequence[Slot], block: Scope | None, left: float,
     if block is not None:
         return f"{block.cls}: {block.cause}; next try in {_span(block.until - now)}"
     if not any(s.state is SlotState.FREE and not s.hold for s in mine):
-        return "every slot is taken"
+        return f"every slot is taken{_by(mine)}"
     if left < pool.chips:
         return f"the chip limit of {pool.chip_limit} leaves {left:.0f} chips, it needs {pool.chips}"
     return "is asked next"
+
+
+def _by(slots: Sequence[Slot]) -> str:
+    """The first few that have the slots: jobs, people."""
+    holders = [s.lease.attempt.rpartition(".")[0] if s.lease else s.hold for s in slots]
+    named = list(dict.fromkeys(filter(None, holders)))
+    return f": {', '.join(named[:3])}{', ...' if len(named) > 3 else ''}" if named else ""
 
 
 def _span(seconds: float) -> str:

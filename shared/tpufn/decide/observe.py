@@ -8,6 +8,7 @@ from tpufn.decide.decision import Step
 from tpufn.decide.records import SlotRecord, failed, outcome
 from tpufn.decide.refusals import classify
 from tpufn.decide.release import released, slot_note
+from tpufn.decide.verdict import workers
 from tpufn.domain.capacity import Class, Refusal
 from tpufn.domain.cloud import LABEL_NONCE, Health, NodeState, QueuedResourceState, Tpu
 from tpufn.domain.policy import Policy
@@ -104,8 +105,10 @@ def _events(slot: Slot, seen: Observed) -> tuple[tuple[SlotEvent, str], ...]:
     assert tpu is not None
     queued = (SlotEvent.QUEUED, f"queued resource {tpu.request}")
     granted = (SlotEvent.GRANTED, f"granted: queued resource {tpu.request}, node {tpu.node or 'none yet'}")
-    started = (SlotEvent.STARTED, f"node READY, {seen.workers_answering} of {len(tpu.workers)} workers answer")
-    usable = (SlotEvent.USABLE, f"all {len(tpu.workers)} workers answer")
+    count, one = len(tpu.workers), len(tpu.workers) == 1
+    found = f", {seen.workers_answering} of {count} workers answer" if count > 1 else ""
+    started = (SlotEvent.STARTED, f"node READY{found}")
+    usable = (SlotEvent.USABLE, f"{workers(count)} answer{'s' if one else ''}")
     if tpu.node is NodeState.READY:
         return (granted, started, usable) if seen.usable and tpu.is_ready else (granted, started)
     if tpu.node in _BUILDING or tpu.request in (QueuedResourceState.PROVISIONING, QueuedResourceState.ACTIVE):

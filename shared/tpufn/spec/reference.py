@@ -18,7 +18,12 @@ EXIT_CODES = {
     3: "There is no such job, slot or attempt.",
     4: "It exists already, or has changed meanwhile.",
     5: "The cloud is unreachable, or refuses.",
+    70: "A defect in tpufn: please report it.",
+    74: "The output, or a file of tpufn's own on this machine, cannot be written or read.",
+    129: "The terminal was closed (SIGHUP).",
     130: "Interrupted with Ctrl-C.",
+    141: "Nobody reads the output any more (`| head`).",
+    143: "Ended from outside (SIGTERM).",
 }
 
 

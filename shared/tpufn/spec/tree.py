@@ -34,6 +34,8 @@ ALWAYS_SKIPPED = frozenset(
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 100_000
+LARGE = 100 << 20
+"""Bytes from which on it is worth a word: a data set, or an environment, that came along by mistake."""
 _LISTED = 10
 
 
@@ -71,7 +73,10 @@ def scan(root: Path) -> Tree:
     root = Path(os.path.realpath(root))
     there = [name for name in IGNORE_FILES if (root / name).is_file()]
     tree = _walked(root, there[0] if there else "")
-    tree.problems += oversize(tree.members, ignore_in(there[0] if there else ""))
+    ignore_file = ignore_in(there[0] if there else "")
+    tree.problems += oversize(tree.members, ignore_file)
+    if LARGE < tree.size <= MAX_BYTES:
+        tree.notes.append(f"it holds {tree.size / 2**20:.0f} MiB; {_largest(tree.members, ignore_file, count=3)}")
     tree.notes += [note for other in there[1:] if (note := _overruled(tree, there[0], other))]
     return tree
 
@@ -109,8 +114,8 @@ def oversize(members: list[Member], ignore_file: str) -> Iterator[str]:
         yield f"holds {files} files, over {MAX_FILES}; {_largest(members, ignore_file)}"
 
 
-def _largest(members: list[Member], ignore_file: str) -> str:
-    top = sorted(members, key=lambda m: (-m.size, m.path))[:_LISTED]
+def _largest(members: list[Member], ignore_file: str, *, count: int = _LISTED) -> str:
+    top = sorted(members, key=lambda m: (-m.size, m.path))[:count]
     named = ", ".join(f"{shown(m.path)} ({m.size / 2**20:.1f} MiB)" for m in top)
     return f"list what is not needed in {ignore_file}. The largest: {named}"
 
