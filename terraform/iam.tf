@@ -48,11 +48,8 @@ locals {
     } },
   )
   own_files = merge(
-    { for name, function in local.functions : "${name} reads host keys" => {
-      member = google_service_account.function[name].member, role = "roles/storage.objectViewer", prefix = "hostkeys/"
-    } if function.ssh },
     { for name, function in local.functions : "${name} pins host keys" => {
-      member = google_service_account.function[name].member, role = "roles/storage.objectCreator", prefix = "hostkeys/"
+      member = google_service_account.function[name].member, role = "roles/storage.objectUser", prefix = "hostkeys/"
     } if function.ssh },
     { for person in local.submitting : "${person} uploads" => {
       member = person, role = "roles/storage.objectCreator", prefix = "submissions/"
@@ -98,6 +95,26 @@ resource "google_project_iam_member" "tpu" {
   project = var.project
   role    = "roles/tpu.${each.value}"
   member  = google_service_account.function[each.key].member
+}
+
+# To let the runner's key into TPUs that were there before: of all that one can do to a node, its metadata alone. There
+# is no permission for less than an update, and no role with nothing but that.
+resource "google_project_iam_custom_role" "admission" {
+  count = var.existing_tpus ? 1 : 0
+
+  project     = var.project
+  role_id     = "${replace(local.prefix, "-", "_")}_admission"
+  title       = "${local.prefix}: let the runner into existing TPUs"
+  description = "Change nodes of Cloud TPU."
+  permissions = ["tpu.nodes.update"]
+}
+
+resource "google_project_iam_member" "admission" {
+  count = var.existing_tpus ? 1 : 0
+
+  project = var.project
+  role    = google_project_iam_custom_role.admission[0].name
+  member  = google_service_account.function["autoscale"].member
 }
 
 # To make TPUs that run as the workers' account.

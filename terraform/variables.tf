@@ -126,6 +126,12 @@ variable "worker_secrets" {
   default     = []
 }
 
+variable "existing_tpus" {
+  description = "Whether the deployment uses TPUs that were there before (`existing`): the runner's key goes into their metadata."
+  type        = bool
+  default     = false
+}
+
 variable "ssh_transport" {
   description = "How functions reach workers: `direct` by public addresses, `iap` by private ones (and people through IAP)."
   type        = string

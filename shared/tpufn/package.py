@@ -89,6 +89,7 @@ def variables(fleet: Fleet, archives: Mapping[str, Path]) -> dict[str, Any]:
         "network": settings.get("network"),
         "functions_subnetwork": settings.get("subnetwork"),
         "buckets": sorted(fleet.buckets),
+        "existing_tpus": any(pool.existing for pool in fleet.pools),
         "worker_secrets": sorted(fleet.worker_secrets),
         **listed,
     }

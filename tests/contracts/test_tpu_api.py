@@ -11,7 +11,7 @@ from google.cloud.tpu_v2 import TpuClient
 from google.rpc import error_details_pb2, status_pb2
 
 from tpufn.adapters.tpu_api import BUDGET, CloudTpu, connect
-from tpufn.adapters.tpu_api_attributes import CloudGuestAttributes
+from tpufn.adapters.tpu_api_attributes import CloudAdmission, CloudGuestAttributes
 from tpufn.adapters.tpu_api_errors import meaning, refused_by
 from tpufn.adapters.tpu_api_request import create_request
 from tpufn.adapters.tpu_api_view import merged, view
@@ -451,3 +451,21 @@ def test_guest_attributes_are_read_by_worker() -> None:
     assert attributes.host_keys("t", "us-east5-a") == {0: "ssh-ed25519 AAAA0", 1: "ssh-ed25519 AAAA1"}
     assert asked[0].name == "projects/p/locations/us-east5-a/nodes/t"
     assert attributes.hostnames("t", "us-east5-a") == {}
+
+
+def test_somebody_is_let_in_by_the_metadata(site):
+    """Why: an existing TPU's workers know our key only from there; everything else in it is its owner's."""
+    site.cloud.add_foreign("mine", ZONE, "v6e-8", queued=False)
+    client = site.tpu._client
+    name = f"projects/sandbox/locations/{ZONE}/nodes/mine"
+    theirs = tpu_v2.Node(name=name, metadata={"other": "x", "ssh-keys": "ada:ssh-ed25519 A ada\ntpufn:ssh-ed25519 OLD"})
+    client.update_node(request=tpu_v2.UpdateNodeRequest(node=theirs, update_mask={"paths": ["metadata"]}))
+    door = CloudAdmission("sandbox", lambda: client)
+    for _ in range(2):
+        door.admit("mine", ZONE, "tpufn", ("ssh-ed25519 NEW", "ssh-ed25519 FORMER"))
+    lines = ["ada:ssh-ed25519 A ada", "tpufn:ssh-ed25519 NEW", "tpufn:ssh-ed25519 FORMER"]
+    node = client.get_node(request=tpu_v2.GetNodeRequest(name=name))
+    assert dict(node.metadata) == {"other": "x", "ssh-keys": "\n".join(lines)}
+    assert site.calls().count("UpdateNode") == 2, "what is there already is not written again"
+    with pytest.raises(Refused, match="not found"):
+        door.admit("gone", ZONE, "tpufn", ("ssh-ed25519 NEW",))

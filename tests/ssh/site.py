@@ -142,9 +142,9 @@ class SshTestSite(Site):
         self.workers = self.again()
 
     def again(self, **changes: Any) -> SshWorkers:
-        """`pause`, `dialer` and `keys` are the adapter's, everything else the site's."""
+        """`pause`, `dialer`, `adoption` and `keys` are the adapter's, everything else the site's."""
         keys = changes.pop("keys", None)
-        parts = {name: changes.pop(name) for name in ("pause", "dialer") if name in changes}
+        parts = {name: changes.pop(name) for name in ("pause", "dialer", "adoption") if name in changes}
         bucket = {"kind": "directory", "root": str(self.root / "blobs")}
         plain = SshSite(
             python=PYTHON,

@@ -18,6 +18,7 @@ FULL: dict[str, Any] = {
     "writable_prefixes": ["results/"],
     "worker_secrets": ["wandb-key"],
     "ssh_transport": "iap",
+    "existing_tpus": True,
     "subnet_ranges": {"us-central1": "10.10.0.0/20", "europe-west4": "10.20.0.0/20"},
     "nat": True,
     "alerts": {"channels": ["projects/my-project/notificationChannels/1"]},

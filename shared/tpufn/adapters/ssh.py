@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tpufn.adapters.ssh_adoption import Adoption, is_foreign
 from tpufn.adapters.ssh_connection import Connector, Dialer, Direct, Login, Talk
 from tpufn.adapters.ssh_hosts import Identity
 from tpufn.adapters.ssh_target import Deadline, Host, Unreached, hosts_of
@@ -92,14 +93,19 @@ class SshWorkers:
         login: Login,
         identity: Identity,
         dialer: Dialer | None = None,
+        adoption: Adoption | None = None,
         pause: Callable[[int], None] | None = None,
     ) -> None:
         self._site, self._blobs, self._pause = site, blobs, pause or pause_with_jitter
-        self._identity = identity
+        self._identity, self._adoption = identity, adoption
         self._connector = Connector(dialer or Direct(), identity, login, connect=site.connect)
 
     def usable(self, tpu: Tpu) -> frozenset[int]:
-        answers = self._each(hosts_of(tpu.name, tpu.zone, tpu.workers), self._say_true, self._site.probe_budget)
+        hosts, adoption = hosts_of(tpu.name, tpu.zone, tpu.workers), self._adoption if is_foreign(tpu) else None
+        ask = adoption.prepared(self._connector, tpu.name) if adoption else self._say_true
+        answers = self._each(hosts, ask, self._site.probe_budget)
+        if adoption:
+            adoption.admit(tpu, answers)
         return frozenset(index for index, answer in answers.items() if answer == 0)
 
     def launch(self, order: LaunchOrder) -> Mapping[int, str]:

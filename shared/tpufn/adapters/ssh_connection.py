@@ -184,7 +184,8 @@ class Connector:
                 return
             if not transport.is_active():
                 raise Unreached(f"the connection to {host} broke while logging in", again=True)
-        raise Unreached(f"{user}@{_place(host)}: Permission denied (publickey); {len(keys)} of our keys were tried")
+        tried = f"{len(keys)} of our keys were tried"
+        raise Unreached(f"{user}@{_place(host)}: Permission denied (publickey); {tried}", refused=True)
 
 
 def _no_handshake(host: Host, error: BaseException, deadline: Deadline) -> Unreached:

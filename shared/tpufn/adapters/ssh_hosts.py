@@ -3,8 +3,9 @@
 Addresses are recycled from one TPU to the next, so nothing is remembered of them. A pin belongs to (cloud name,
 worker), and a cloud name is one generation's. The first key comes from the guest attributes, which the worker's guest
 agent writes and the TPU API hands out (as for gcloud: command_lib/compute/tpus/tpu_vm/ssh.py); where there are none,
-the first key that is seen is taken. From then on another key is an error. The known_hosts file of the person who runs
-this is neither read nor written.
+the first key that is seen is taken. From then on another key is an error, unless by now the API hands out just that
+one: an `existing` TPU that its owner has made again is another machine of the same name. The known_hosts file of the
+person who runs this is neither read nor written.
 """
 
 import base64
@@ -26,6 +27,9 @@ class HostKeys(Protocol):
 
     def put(self, tpu: str, worker: int, key: str) -> str:
         """Pin it if nothing is pinned. Returns what is pinned then."""
+
+    def replace(self, tpu: str, worker: int, key: str) -> None:
+        """Pin another one."""
 
 
 class GuestAttributes(Protocol):
@@ -61,6 +65,10 @@ class MemoryHostKeys:
         with self._lock:
             return self.keys.setdefault((tpu, worker), key)
 
+    def replace(self, tpu: str, worker: int, key: str) -> None:
+        with self._lock:
+            self.keys[tpu, worker] = key
+
 
 class StoredHostKeys:
     """Pins as write-once objects `<prefix>/<tpu>/worker-<i>.pub`: of two that pin at once, one wins and both know it.
@@ -86,6 +94,10 @@ class StoredHostKeys:
         if self._blobs.put(self._bucket, self._object(tpu, worker), f"{key}\n".encode(), once=True):
             return self._seen.put(tpu, worker, key)
         return self.get(tpu, worker)
+
+    def replace(self, tpu: str, worker: int, key: str) -> None:
+        self._blobs.put(self._bucket, self._object(tpu, worker), f"{key}\n".encode())
+        self._seen.replace(tpu, worker, key)
 
     def _object(self, tpu: str, worker: int) -> str:
         return f"{self._prefix}/{tpu}/worker-{worker}.pub"
@@ -114,11 +126,19 @@ class Identity:
     def check(self, host: Host, presented: str) -> None:
         """Pin the first key, refuse any other. Raises Unreached, which trying again does not mend."""
         pinned = self.expected(host) or self._pins.put(host.tpu, host.worker, presented)
-        if pinned.split()[:2] != presented.split()[:2]:
+        if not _are_same(pinned, presented) and _are_same(self._told_anew(host), presented):
+            self._pins.replace(host.tpu, host.worker, presented)
+            return
+        if not _are_same(pinned, presented):
             raise Unreached(
                 f"the host key of {host} has changed within one generation: {fingerprint(pinned)} is pinned, "
                 f"{fingerprint(presented)} was presented; somebody may be in between: release the TPU"
             )
+
+    def _told_anew(self, host: Host) -> str:
+        with self._lock:
+            self._told.pop(host.tpu, None)
+        return self._attributes_of(host).get(host.worker, "")
 
     def _attributes_of(self, host: Host) -> Mapping[int, str]:
         """All of a TPU's keys with one question; an empty answer is asked for again."""
@@ -126,6 +146,11 @@ class Identity:
             if not self._told.get(host.tpu):
                 self._told[host.tpu] = self._attributes.host_keys(host.tpu, host.zone)
             return self._told[host.tpu]
+
+
+def _are_same(one: str, other: str) -> bool:
+    """Whether they are one key, whatever their comments say."""
+    return one.split()[:2] == other.split()[:2]
 
 
 def fingerprint(key: str) -> str:

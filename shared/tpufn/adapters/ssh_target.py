@@ -37,10 +37,11 @@ def hosts_of(tpu: str, zone: str, workers: Iterable[Worker]) -> list[Host]:
 
 
 class Unreached(Exception):
-    """A worker was not reached. `again`: trying once more, soon, may help; nothing is lost by it."""
+    """A worker was not reached. `again`: trying once more, soon, may help; nothing is lost by it. `refused`: it is
+    there, and does not know our key."""
 
-    def __init__(self, cause: str, *, again: bool = False) -> None:
-        self.cause, self.again = cause, again
+    def __init__(self, cause: str, *, again: bool = False, refused: bool = False) -> None:
+        self.cause, self.again, self.refused = cause, again, refused
         super().__init__(cause)
 
 

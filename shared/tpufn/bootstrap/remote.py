@@ -9,6 +9,7 @@ from typing import Any
 
 from tpufn.adapters.pubsub import topic_id
 from tpufn.adapters.ssh import SshSite, SshWorkers
+from tpufn.adapters.ssh_adoption import Adoption
 from tpufn.adapters.ssh_connection import Direct, Login
 from tpufn.adapters.ssh_hosts import Identity, StoredHostKeys
 from tpufn.adapters.ssh_key import RunnerKey
@@ -91,7 +92,25 @@ def ssh_workers(settings: Deployed, blobs: Blobs, *, pins: Blobs | None = None, 
         login=Login(users=FixedUser(USER), keys=runner_key(settings).keys),
         identity=Identity(StoredHostKeys(pins or blobs, pin_bucket or settings.bucket), attributes),
         dialer=dialer,
+        adoption=_adoption(settings),
     )
+
+
+def _adoption(settings: Deployed) -> Adoption:
+    """For TPUs that were there before us. They report nothing at their boot: nobody there may publish for us."""
+    from tpufn.adapters.tpu_api import connect
+    from tpufn.adapters.tpu_api_attributes import CloudAdmission
+
+    key = runner_key(settings)
+
+    def script(tpu: str) -> str:
+        silent = {"kind": "none"}
+        return startup_script(
+            Startup(slot=tpu, generation=0, tpu=tpu, user=USER, keys=key.public(), publish=silent, metadata_url="")
+        )
+
+    admission = CloudAdmission(settings.project, lambda: connect(settings.tpu_endpoint))
+    return Adoption(admission=admission, user=USER, keys=key.public, script=script)
 
 
 def _kept(token: Callable[[], str]) -> Callable[[], str]:

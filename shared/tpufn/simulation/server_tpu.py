@@ -54,6 +54,7 @@ class TpuService:
     def __init__(self, cloud: SimulatedCloud, clock: Clock, *, project: str, page: int = PAGE) -> None:
         self.cloud, self.project, self.page = cloud, project, page
         self.operations = Operations(clock)
+        self.metadata: dict[str, dict[str, str]] = {}  # of nodes whose metadata was changed, by the resource's key
         self.calls: deque[Heard] = deque(maxlen=_CALLS_KEPT)
         self._said: list[_Said] = []
         self._lock = threading.Lock()
@@ -119,12 +120,12 @@ class TpuService:
         resource = self._get(request.name)
         if resource is None or resource.node is None:
             raise _missing(request.name)
-        return node_message(resource, self.project)
+        return self._node(resource)
 
     def list_nodes(self, request: tpu_v2.ListNodesRequest) -> tpu_v2.ListNodesResponse:
         there = [each for each in self._list(request.parent) if each.node is not None]
         page, token = self._page(there, request.page_size, request.page_token)
-        return tpu_v2.ListNodesResponse(nodes=[node_message(e, self.project) for e in page], next_page_token=token)
+        return tpu_v2.ListNodesResponse(nodes=[self._node(e) for e in page], next_page_token=token)
 
     def delete_node(self, request: tpu_v2.DeleteNodeRequest) -> operations_pb2.Operation:
         """A node without a queued resource. One that has one goes with it."""
@@ -136,6 +137,24 @@ class TpuService:
             raise Refused(9, f"The node belongs to the queued resource {name}: delete that, with force.")
         self.cloud.delete(name, zone)
         return self._deleting(request.name)
+
+    def update_node(self, request: tpu_v2.UpdateNodeRequest) -> operations_pb2.Operation:
+        """Only the metadata can be changed here; the real API also takes tags, labels and more."""
+        zone, name = self._check(request.node.name, "update"), _last(request.node.name)
+        if list(request.update_mask.paths) != ["metadata"]:
+            raise Refused(3, f"This simulation changes a node's metadata only, not {list(request.update_mask.paths)}.")
+        resource = self._look(zone, name)
+        if resource is None or resource.node is None:
+            raise _missing(request.node.name)
+        self.metadata[resource.key] = dict(request.node.metadata)
+        return self.operations.start(
+            parent_of(self.project, zone), request.node.name, "update", _ends_with(self._node(resource))
+        )
+
+    def _node(self, resource: Resource) -> tpu_v2.Node:
+        node = node_message(resource, self.project)
+        node.metadata = self.metadata.get(resource.key, dict(node.metadata))
+        return node
 
     # Operations
 
@@ -226,6 +245,7 @@ _METHODS: Mapping[str, str] = {
     "GetNode": "get_node",
     "ListNodes": "list_nodes",
     "DeleteNode": "delete_node",
+    "UpdateNode": "update_node",
 }
 
 

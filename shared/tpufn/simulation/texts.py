@@ -114,6 +114,7 @@ def permission_on(call: str, *, project: str, zone: str, name: str) -> tuple[str
         "create": ("tpu.queuedResources.create", location),
         "get": ("tpu.nodes.get", f"{location}/nodes/{name}"),
         "list": ("tpu.nodes.list", location),
+        "update": ("tpu.nodes.update", f"{location}/nodes/{name}"),
         "delete": ("tpu.queuedResources.delete", f"{location}/queuedResources/{name}"),
     }
     return needs[call]

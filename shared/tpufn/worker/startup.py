@@ -25,7 +25,8 @@ LIMIT = 256 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Startup:
-    """`keys` are public. With OS Login the account comes from it: no user and no key is made here.
+    """`generation` 0: of a TPU that we did not make; leases of any are taken there. `keys` are public. With OS Login
+    the account comes from it: no user and no key is made here.
 
     `home` is the agent's directory below the user's home, as in `SshSite.home` without its `~/`. `publish` is a source
     as the agent takes it. `script` is the deployment's own; `patience` its time in seconds.
@@ -58,7 +59,7 @@ def startup_script(settings: Startup) -> str:
         "USER": settings.user,
         "MAKE_USER": "" if settings.os_login else "yes",
         "HOME_NAME": settings.home,
-        "GENERATION": str(settings.generation),
+        "GENERATION": str(settings.generation or ""),
         "AGENT": version(),
         "PYTHON": settings.python,
         "PATIENCE": str(settings.patience),
