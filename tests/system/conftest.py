@@ -19,11 +19,6 @@ tpus:
 """
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The stand-in for Eventarc by itself first: the others' cloud has the emulator's triggers for the session."""
-    items.sort(key=lambda item: item.path.name != "test_eventarc.py")
-
-
 @pytest.fixture(scope="session")
 def cloud(
     firestore_emulator: FirestoreEmulator, pubsub_emulator: PubSubEmulator, tmp_path_factory: pytest.TempPathFactory

@@ -22,7 +22,7 @@ from tpufn.domain.job import Job
 from tpufn.domain.slot import Slot
 from tpufn.ports import Commit
 
-from ..emulators import FirestoreEmulator, free_port
+from ..emulators import FirestoreEmulator, free_port, run_firestore
 from .eventarc import Backoff, Chaos, DocumentEvent, Eventarc, calm
 
 __protobuf__ = proto.module(package="tpufn.tests.eventarc", manifest={"DocumentEventData"})
@@ -128,6 +128,14 @@ class Rig:
         """All of that many events, and everything that follows from them."""
         assert self.eventarc.wait_for(lambda: len(self.eventarc.received) >= number)
         assert self.eventarc.wait_quiet()
+
+
+@pytest.fixture(scope="module")
+def firestore_emulator() -> Iterator[FirestoreEmulator]:
+    """One of its own: an emulator's triggers have one listener, and the other tests' cloud has it for the session."""
+    with run_firestore() as emulator, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRESTORE_EMULATOR_HOST", emulator.host)
+        yield emulator
 
 
 @pytest.fixture

@@ -147,7 +147,10 @@ class TpuKeys(Keys):
     reservation: Text = Field(default="", description="The reservation's name or full resource name.")
     existing: NodeName | None = Field(
         default=None,
-        description="The name of a TPU that is there already: it is used, and never made or deleted. Its metadata lets the runner in.",
+        description=(
+            "The name of a TPU that is there already: it is used, and never made or deleted. "
+            "Its metadata lets the runner in."
+        ),
         examples=["my-tpu"],
     )
     id: Text | None = Field(
