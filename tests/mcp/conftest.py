@@ -1,14 +1,17 @@
 """An assistant's session: the SDK's own client, the real program as a subprocess, a real sandbox engine behind it.
 
-TPUFN_TEST_MCP_PYTHON names more interpreters, with another line of the SDK, that the server is tested on as well.
+The server runs on the SDK that is installed, and on the other of its two lines, in an environment made for that.
 """
 
 import asyncio
 import os
+import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import pytest
 mcp = pytest.importorskip("mcp", reason="the MCP SDK is not installed")
 
 ROOT = Path(__file__).parents[2]
-PYTHONS = [sys.executable, *filter(None, os.environ.get("TPUFN_TEST_MCP_PYTHON", "").split(os.pathsep))]
+LINES = {"1": "mcp>=1.20,<2", "2": "mcp>=2,<3"}
 FLEET = """\
 name: assist
 project: tpufn-assist
@@ -96,11 +99,30 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     engine.stop()
 
 
-@pytest.fixture(params=PYTHONS, ids=["this-sdk", *(f"sdk-{i}" for i in range(1, len(PYTHONS)))])
+@pytest.fixture(scope="session")
+def other_line(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter with everything that this one has, but with the SDK's other line."""
+    here = version("mcp").partition(".")[0]
+    wanted = next(spec for major, spec in LINES.items() if major != here)
+    home = tmp_path_factory.mktemp("other-line")
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    python = str(home / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    if done.returncode and os.environ.get("CI") != "true":
+        pytest.skip(f"{wanted} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # comes after its own
+    return python
+
+
+@pytest.fixture(params=["this_line", pytest.param("other_line", marks=pytest.mark.installs)])
 def command(request: pytest.FixtureRequest, place: Path) -> list[str]:
     """The server's command line."""
+    python = sys.executable if request.param == "this_line" else request.getfixturevalue("other_line")
     options = ["--home", str(home_of(place)), "-d", str(place / "deployment.yaml")]
-    return [request.param, "-m", "tpufn_cli", *options, "mcp", "--sandbox", "--set", f"tmux.socket={place.name}"]
+    return [python, "-m", "tpufn_cli", *options, "mcp", "--sandbox", "--set", f"tmux.socket={place.name}"]
 
 
 def environment() -> dict[str, str]:

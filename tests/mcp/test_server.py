@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,11 @@ def test_a_server_without_a_deployment_says_so_per_call(
                 await ai.call("fleet_status")
 
     asyncio.run(go())
+
+
+@pytest.mark.installs
+def test_both_lines_of_the_sdk_are_tried(other_line: str) -> None:
+    """A server of the line that is installed anyway would prove nothing twice."""
+    ask = [other_line, "-c", "import importlib.metadata as m; print(m.version('mcp'))"]
+    found = subprocess.run(ask, capture_output=True, text=True, check=True, env=environment()).stdout
+    assert {found.partition(".")[0], version("mcp").partition(".")[0]} == {"1", "2"}
