@@ -35,9 +35,14 @@ class Shell:
         return [sys.executable, "-u", "-m", "tpufn_cli", *argv]
 
     def start(self, *argv: str, stdout: int | IO[str] = subprocess.PIPE) -> "subprocess.Popen[str]":
-        pipe = subprocess.PIPE
         return subprocess.Popen(
-            self.command(*argv), stdout=stdout, stderr=pipe, text=True, env=self.env, cwd=self.folder
+            self.command(*argv),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.env,
+            cwd=self.folder,
+            preexec_fn=_heed_interrupts,
         )
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +81,11 @@ class Shell:
         finally:
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=PATIENCE)
+
+
+def _heed_interrupts() -> None:
+    """As in a terminal: what a shell starts in the background ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(stream: IO[str] | None, text: str) -> None:

@@ -32,7 +32,8 @@ def test_two_deployments_in_a_project(deployment: Deployment, cloud: Cloud, tmp_
             each.bus.publish("ticks", {"full": True})
             each.until(lambda each=each, before=full_ticks: len(ticked(each)) > before + 2)
         assert set(other.tpus()) == theirs != set()
-        assert set(deployment.tpus()) == mine
+        given_up = {str(note.data.get("tpu")) for note in deployment.notes() if note.event == "slot.releasing"}
+        assert mine - set(deployment.tpus()) <= given_up, "what is gone was given up by its own"
         assert not mine & theirs
         assert not [p for p in deployment.pushes.seen if other.name.encode() in p.data]
     for tpu in theirs:
