@@ -1,10 +1,15 @@
 """The emulators, once a session, for every suite that talks to Google's real client libraries."""
 
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from .emulators import FirestoreEmulator, PubSubEmulator, run_firestore, run_pubsub
+
+with suppress(ValueError):  # not the main thread
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background would hand "ignore" on
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,6 @@ class Shell:
             text=True,
             env=self.env,
             cwd=self.folder,
-            preexec_fn=_heed_interrupts,
         )
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -81,11 +80,6 @@ class Shell:
         finally:
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=PATIENCE)
-
-
-def _heed_interrupts() -> None:
-    """As in a terminal: what a shell starts in the background ignores them."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(stream: IO[str] | None, text: str) -> None:
