@@ -120,6 +120,38 @@ def test_lost_websocket_is_resumed(echo):
     assert echo.resumed == 3
 
 
+class Script(IapSocket):
+    """Its connections are these, one after the other."""
+
+    def __init__(self, *connections):
+        self.connections = list(connections)
+        super().__init__(TUNNEL, lambda: "")
+
+    def _open(self, endpoint, query, deadline):
+        return self.connections.pop(0)
+
+
+class Buffered:
+    """A connection that has these messages for us; before the first of them the sender finds that it is broken."""
+
+    def __init__(self, *data, breaks=False):
+        self.messages, self.breaks = [pack(Data(each)) for each in data], breaks
+        self.tunnel = None
+
+    def recv(self, timeout=None):
+        if self.breaks:
+            self.breaks = False
+            assert self.tunnel._resume()
+        return self.messages.pop(0)
+
+
+def test_what_a_broken_connection_still_holds_is_not_doubled():
+    """Sender and receiver are two threads: while one resumes, the other is about to read what will be sent again."""
+    old, new = Buffered(b"once", breaks=True), Buffered(b"once", b" only")
+    tunnel = old.tunnel = Script(old, new)
+    assert receive(tunnel, 9) == b"once only"
+
+
 def test_recv_has_a_time_limit(echo):
     """paramiko looks around ten times a second."""
     tunnel = open_socket(echo)

@@ -94,7 +94,9 @@ class IapSocket:
                 if self._is_over(socket, closed):
                     return b""
                 continue
-            self._take(message)
+            with self._lock:
+                if socket is self._socket:  # else the sender has resumed meanwhile, and the relay sends this again
+                    self._take(message)
         data = bytes(self._read[:size])
         del self._read[:size]
         return data
