@@ -5,7 +5,7 @@ The options are accepted before the command's name and after it: `tpufn -d lab.y
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
 from shlex import quote
@@ -15,9 +15,6 @@ import click
 
 if TYPE_CHECKING:
     from tpufn.client import Client, Engine
-
-
-UNSERVED = "no engine runs here: `tpufn up` in another terminal takes the job on"
 
 
 class Abandoned(BaseException):
@@ -73,21 +70,38 @@ class Options:
         """The client, its mode named on stderr unless `quiet`; `thorough`: and what else is unfinished here."""
         client = self.doors.client(self)
         if not quiet:
-            name_mode(client, thorough=thorough)
+            name_mode(client)
+            say_notes(line.replace("`tpufn up`", f"`{self.again('up')}`") for line in client.advice())
+        if thorough and not quiet:
+            self._say_left(client)
         return client
+
+    def unserved(self) -> str:
+        """Said where something was sent and nobody is there to do it."""
+        return f"no engine runs here: `{self.again('up')}` in another terminal takes the job on"
+
+    def _say_left(self, client: Client) -> None:
+        say_notes(
+            f"{run} was left unfinished ({left}): `{self.again('up', run=run)}` goes on with it"
+            for run, left in client.left_behind().items()
+        )
 
     def engine(self, *, quiet: bool, seed: int | None, speed: float, fresh: bool = False) -> Engine:
         """An engine, not started; `fresh` with a state directory of its own."""
         engine = self.doors.engine(self, seed=seed, speed=speed, fresh=fresh)
         if not quiet:
-            name_mode(engine.client, thorough=True)
+            name_mode(engine.client)
+            self._say_left(engine.client)
         return engine
 
 
-def name_mode(client: Client, *, thorough: bool = False) -> None:
+def name_mode(client: Client) -> None:
     """The first line of a command: mode and place."""
     click.secho(client.where, err=True, dim=True)
-    for line in (*client.advice(), *(client.left_behind() if thorough else ())):
+
+
+def say_notes(lines: Iterable[str]) -> None:
+    for line in lines:
         click.echo(f"{click.style('note:', fg='yellow')} {line}", err=True)
 
 

@@ -136,22 +136,23 @@ class Changing(Reading):
             tell(_note("bundle.uploaded", reason, bucket=bucket, region=region, sent=sent))
 
     def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
-        sent = {id for id in ids if self._is_sent(id)}
-        jobs = {id: self.job(id).job for id in ids if id not in sent}
+        jobs = {id: self._found(id) for id in ids}
         for job in jobs.values():
-            if job.is_terminal:
+            if job and job.is_terminal:
                 raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
         for id in ids:
             self._command("cancel", id, if_pending=if_pending)
-        return {id: self._after_cancel(id, jobs.get(id), if_pending=if_pending) for id in ids}
+        return {id: self._after_cancel(id, job, if_pending=if_pending) for id, job in jobs.items()}
 
     def _after_cancel(self, id: str, job: Job | None, *, if_pending: bool) -> str:
         """`job` is None where its submission is not handled yet: the command comes after it."""
         if job and if_pending and job.state is not JobState.PENDING:
             return f"is {job.state} and stays so: only pending jobs were to be cancelled"
-        if job is None or not self._is_served():
+        if not self._is_served():
             return self._later("cancelled", "where it is pending still" if if_pending else "")
         now = self._until(id, lambda j: not j.allows(JobEvent.CANCEL))
+        if now is None:
+            return "will be cancelled once its submission is handled"
         if now.state is JobState.CANCELLING:
             return "is being cancelled: it stops on every worker"
         return "cancelled" if now.state is JobState.CANCELLED else f"{now.state}: {now.cause}"
@@ -163,7 +164,7 @@ class Changing(Reading):
         self._command("set-priority", id, priority=priority.label)
         now = self._until(id, lambda j: j.priority is priority)
         label = f"priority {priority.label}"
-        return label if now.priority is priority else self._later(f"of {label}")
+        return label if now and now.priority is priority else self._later(f"of {label}")
 
     def retry(self, id: str) -> str:
         job = self.job(id).job
@@ -225,12 +226,13 @@ class Changing(Reading):
         command = Command(verb=verb, target=target, args=args, by=self._user, id=uuid.uuid4().hex)
         self._publish("commands", to_body(command))
 
-    def _until(self, id: str, done: Callable[[Job], bool]) -> Job:
-        """The job once `done`, or as it is after a few seconds (at once where no engine runs)."""
+    def _until(self, id: str, done: Callable[[Job], bool]) -> Job | None:
+        """The job once `done`, or as it is after a few seconds (at once where no engine runs); None where it is on its
+        way still."""
         deadline = self._clock.now() + (_EFFECT_WAIT if self._is_served() else 0.0)
         while True:
-            job = self.job(id).job
-            if done(job) or self._clock.now() >= deadline:
+            job = self._found(id)
+            if (job and done(job)) or self._clock.now() >= deadline:
                 return job
             self._clock.sleep(self._pace.wait)
 

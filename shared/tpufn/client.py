@@ -92,9 +92,9 @@ class Client(Protocol):
         """What a person should know before anything else: versions that do not fit, each with the command that mends
         it. One read in the cloud, none elsewhere."""
 
-    def left_behind(self) -> tuple[str, ...]:
-        """Other runs of this deployment on this machine that are unfinished, and that no engine goes on with: each in
-        words, with the command that does."""
+    def left_behind(self) -> Mapping[str, str]:
+        """Other runs of this deployment on this machine that are unfinished, and that no engine goes on with: name ->
+        what is left there, in words."""
 
     def apply(self, path: str = "") -> Fleet:
         """Declare what the deployment file says (the chosen one by default). What the project refused for good is

@@ -39,7 +39,7 @@ class EmbeddedClient(Changing):
         user: str,
         scratch: Path,
         new_id: Callable[[], str],
-        left_behind: Callable[[], tuple[str, ...]] = tuple,
+        left_behind: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         reading: dict[str, Any] = {"mode": mode, "where": where, "fleet": fleet, "store": store, "blobs": blobs}
         sending: dict[str, Any] = {"user": user, "scratch": scratch, "new_id": new_id, "letters": bus}
@@ -58,7 +58,7 @@ class EmbeddedClient(Changing):
             live = cut.jobs_in(set(JobState) - TERMINAL, limit=1)
         return ("no engine runs here: nothing goes on until `tpufn up` does",) if live else ()
 
-    def left_behind(self) -> tuple[str, ...]:
+    def left_behind(self) -> Mapping[str, str]:
         return self._left_behind()
 
     def status(self) -> Status:
@@ -78,6 +78,12 @@ class EmbeddedClient(Changing):
 
     def _own_ticks(self, verb: str) -> str:
         return f"`tpufn {verb}` is for mode cloud; in mode {self.mode} the engine ticks by itself while `tpufn up` runs"
+
+    def _undelivered(self, receipt: Receipt) -> str:
+        if not self._bus.count():
+            return ""
+        letters = (letter for letter in self._bus.letters() if letter.topic == "submissions")
+        return next((each.problem for each in letters if f'"{receipt.submission}"' in each.body), "")
 
     def _is_sent(self, id: str) -> bool:
         return any(id in _ids(message) for message in self._bus.waiting())

@@ -16,6 +16,8 @@ from tpufn.simulation.clock import WallClock
 
 _KEEP_RUNS = 10
 """States of finished runs that are kept."""
+_BORN = "born"
+"""An empty file whose time is when a run's state was made."""
 _BEGINNING = 3600.0
 """Seconds in which a state without jobs may be that of a run that is just beginning."""
 
@@ -123,6 +125,7 @@ def _fresh(parent: Path, name: str) -> Path:
         directory = parent / f"{name}-run{number}"
         with suppress(FileExistsError):
             directory.mkdir()
+            (directory / _BORN).touch()
             return directory
 
 
@@ -134,10 +137,10 @@ def _runs(parent: Path, name: str) -> dict[int, Path]:
 
 
 def _is_old(directory: Path) -> bool:
-    """By its messages: to look at a state touches its file, and so the directory."""
-    messages = directory / "bus.sqlite"
+    """By when it was made: to look at a state touches its files, and so the directory."""
+    born = directory / _BORN
     with suppress(OSError):
-        return (messages if messages.exists() else directory).stat().st_mtime < WallClock().now() - _BEGINNING
+        return (born if born.exists() else directory).stat().st_mtime < WallClock().now() - _BEGINNING
     return False
 
 
@@ -151,24 +154,30 @@ def _no_run(name: str, parent: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What a state holds: jobs of any kind (0 or 1 and more), unfinished ones, TPUs; and whether an engine runs on it,
-    or nobody can say."""
+    """What a state holds: jobs of any kind (0 or 1 and more), unfinished ones, TPUs, messages that nobody has taken;
+    and whether an engine runs on it, or nobody can say."""
 
     jobs: int = 0
     live: int = 0
     tpus: int = 0
+    waiting: int = 0
     is_served: bool = False
     is_damaged: bool = False
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing would be lost with it but the account of what was."""
-        return not (self.live or self.tpus or self.is_served or self.is_damaged)
+        return not (self.live or self.tpus or self.waiting or self.is_served or self.is_damaged)
 
     @property
     def is_left(self) -> bool:
         """Whether something is unfinished there that nobody goes on with."""
-        return bool(self.live or self.tpus) and not self.is_served
+        return bool(self.live or self.tpus or self.waiting) and not self.is_served
+
+    @property
+    def words(self) -> str:
+        counts = ((self.live, "unfinished job"), (self.tpus, "TPU"), (self.waiting, "message"))
+        return ", ".join(f"{number} {noun}{'s' * (number > 1)}" for number, noun in counts if number)
 
 
 def look(directory: Path) -> Look:
@@ -182,18 +191,23 @@ def look(directory: Path) -> Look:
         with closing(SqliteStore(directory / "state.sqlite", WallClock())) as store, store.cut() as cut:
             live = len(cut.jobs_in(set(JobState) - TERMINAL, limit=1000))
             jobs = live or len(cut.jobs_in(set(JobState), limit=1))
-            return Look(jobs=jobs, live=live, tpus=sum(slot.holds_chips for slot in cut.slots()))
+            tpus = sum(slot.holds_chips for slot in cut.slots())
+        return Look(jobs=jobs, live=live, tpus=tpus, waiting=_waiting(directory))
     except StateUnusable:
         return Look(is_damaged=True)
 
 
-def left_behind(place: Place) -> tuple[str, ...]:
-    """Each run of the same deployment whose engine ended before its work (killed, or left in a hurry), in words."""
+def _waiting(directory: Path) -> int:
+    from tpufn.adapters.local_bus import LocalBus
+
+    path = directory / "bus.sqlite"
+    return len(LocalBus(path, WallClock()).waiting()) if path.exists() else 0
+
+
+def left_behind(place: Place) -> dict[str, str]:
+    """Each run of the same deployment whose engine ended before its work (killed, or left in a hurry): name -> what is
+    left there, in words."""
     parent, name = place.directory.parent, re.sub(r"-run\d+$", "", place.directory.name)
     others = {} if place.mode is not Mode.SANDBOX or not parent.is_dir() else _runs(parent, name)
     looks = {directory.name: look(directory) for directory in others.values() if directory != place.directory}
-    return tuple(
-        f"{run} was left unfinished ({seen.live} jobs, {seen.tpus} TPUs): `tpufn -d {run} up` goes on with it"
-        for run, seen in looks.items()
-        if seen.is_left
-    )
+    return {run: seen.words for run, seen in looks.items() if seen.is_left}

@@ -1,7 +1,7 @@
 """The reading half of every mode's client: what people are shown, from the store and the buckets alone."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -38,8 +38,8 @@ class Reading:
         self._declared, self._store, self._blobs = fleet, store, blobs
         self._clock, self._pace = clock, pace
 
-    def left_behind(self) -> tuple[str, ...]:
-        return ()
+    def left_behind(self) -> Mapping[str, str]:
+        return {}
 
     def fleet(self) -> Fleet:
         with self._store.cut() as cut:
@@ -49,6 +49,8 @@ class Reading:
         refused = rejected_id(receipt.submission, receipt.digest)
         deadline = self._clock.now() + timeout
         while True:
+            if problem := self._undelivered(receipt):
+                raise InputError(f"the submission could not be handled: {problem}; `tpufn dead-letters list` has it")
             with self._store.cut() as cut:
                 jobs = [cut.job(id) for id in receipt.jobs]
                 rejected = cut.job(refused)
@@ -79,20 +81,26 @@ class Reading:
             raise NotFound(f"there is no job {id} in {self.where}; `tpufn jobs` lists them")
         return job
 
+    def _undelivered(self, receipt: Receipt) -> str:
+        """Why a submission has become a dead letter, as far as that can be seen; "" where it has not."""
+        return ""
+
     def _is_sent(self, id: str) -> bool:
         """Whether a submission of this job is on its way and can be seen there."""
         return False
 
     def _is_over(self, id: str) -> bool:
         """Whether nothing more is to come of a job. Raises NotFound where there is none, and none is on its way."""
+        job = self._found(id)
+        return job is not None and job.is_terminal
+
+    def _found(self, id: str) -> Job | None:
+        """The job; None where it is on its way. Raises NotFound where it is neither."""
         with self._store.cut() as cut:
             job = cut.job(id)
-        if job is None and self._is_sent(id):
-            return False
-        return (job or self._known(id)).is_terminal
-
-    def _known(self, id: str) -> Job:
-        with self._store.cut() as cut:
+        if job is not None or self._is_sent(id):
+            return job
+        with self._store.cut() as cut:  # it may have arrived in between
             return self._job(cut, id)
 
     def why(self, id: str) -> Explanation:

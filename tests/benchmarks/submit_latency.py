@@ -40,7 +40,7 @@ def one(client: Client, path: str) -> tuple[float, float]:
     receipt = client.submit(path)
     client.wait_accepted(receipt)
     (id,) = receipt.jobs
-    for piece in client.logs(id, worker=0, follow=True):
+    for piece in filter(lambda piece: piece.data, client.logs(id, worker=0, follow=True)):
         seen = time.time() - start
         ran = float(piece.data.split()[0]) - start
         break

@@ -239,8 +239,8 @@ class FakeClient:
     def advice(self) -> tuple[str, ...]:
         return self.advised
 
-    def left_behind(self) -> tuple[str, ...]:
-        return ()
+    def left_behind(self) -> dict[str, str]:
+        return {}
 
     def apply(self, path: str = "") -> Fleet:
         self.asked.append(("apply", path))

@@ -61,7 +61,21 @@ def test_a_progress_bar_is_shown_once_a_second(desk: Desk) -> None:
         assert desk.write(f"\r{percent} %".encode()) == []
         shown += texts(desk.look(0.125))
     assert shown == ["7 %...", "15 %...", "23 %...", "31 %..."]
-    assert desk.end() == [], "the last state is on the screen"
+    (end,) = desk.end()
+    assert end.shown, "the last state is on the screen"
+
+
+def test_a_line_that_was_shown_ends_all_the_same(desk: Desk) -> None:
+    """Who reads events and leaves partial ones out must not lose the last line; who reads a screen has it already."""
+    desk.write(b"result: 42")
+    desk.write(b"loading", worker=1)
+    assert texts(desk.look(1.0)) == ["result: 42...", "loading..."]
+    (whole,) = desk.write(b"\nnext\n", worker=1)[:1]
+    (end,) = desk.end()
+    assert [(each.text, each.partial, each.shown) for each in (whole, end)] == [
+        ("loading", False, True),
+        ("result: 42", False, True),
+    ]
 
 
 def test_what_has_no_end_comes_with_its_attempt(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tpufn import settings
+from tpufn.adapters.local_bus import LocalBus
 from tpufn.adapters.lock import EngineLock
 from tpufn.adapters.sqlite import SqliteStore
 from tpufn.domain.errors import InputError
@@ -14,7 +15,7 @@ from tpufn.domain.job import Job, JobState
 from tpufn.domain.slot import Slot, SlotState
 from tpufn.place import choose, left_behind
 from tpufn.ports import Commit, Document
-from tpufn.simulation.clock import VirtualClock
+from tpufn.simulation.clock import VirtualClock, WallClock
 
 KEPT = 10
 
@@ -62,8 +63,7 @@ def test_a_refused_run_takes_no_other_away(runs: Runs) -> None:
     refused = [runs.begin() for _ in range(KEPT)]
     assert kept <= runs.names()
     for directory in refused:
-        (directory / "bus.sqlite").touch()
-        os.utime(directory / "bus.sqlite", (0, 0))
+        os.utime(directory / "born", (0, 0))
     last = runs.begin()
     assert runs.names() == {*kept, last.name}
 
@@ -73,8 +73,18 @@ def test_what_was_left_unfinished_is_told(runs: Runs) -> None:
     left = runs.begin(job(JobState.ACTIVE), slot(SlotState.BUSY))
     runs.begin(job(JobState.SUCCEEDED))
     place = choose(runs.settings, sandbox=True, starts=True)
-    name = left.name
-    assert left_behind(place) == (f"{name} was left unfinished (1 jobs, 1 TPUs): `tpufn -d {name} up` goes on with it",)
+    assert left_behind(place) == {left.name: "1 unfinished job, 1 TPU"}
+
+
+def test_a_submission_that_nobody_has_taken_keeps_its_state(runs: Runs) -> None:
+    """A run that was killed before its job was accepted, or a job that was submitted to a run's state."""
+    waiting = runs.begin()
+    LocalBus(waiting / "bus.sqlite", WallClock()).publish("submissions", {"submission_id": "a", "jobs": [{"id": "a"}]})
+    os.utime(waiting / "born", (0, 0))
+    for _ in range(KEPT + 3):
+        runs.begin(job(JobState.SUCCEEDED))
+    assert waiting.name in runs.names()
+    assert left_behind(choose(runs.settings, sandbox=True, starts=True)) == {waiting.name: "1 message"}
 
 
 def test_a_run_that_is_not_kept_any_more(runs: Runs) -> None:

@@ -137,3 +137,9 @@ def test_the_sandbox_cools_down_fast_enough_to_watch() -> None:
     """Why: the demonstration ends within a minute."""
     scope = after(Scope(id=ID), Class.STOCKOUT, policy=SANDBOX)
     assert scope.until - NOW <= 10
+
+
+def test_a_refusal_without_end_of_an_older_version_has_ended() -> None:
+    """Why: until lately it had none, and states that were written then are still there."""
+    endless = Scope(id=ID, until=float("inf"), cls=Class.STRUCTURAL, revision=1)
+    assert blocking(V6, {ID: endless}, now=NOW, revision=1) is None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tpufn.client import open_engine
+
 from .shell import PATIENCE, Shell, until
 
 
@@ -101,7 +103,7 @@ def test_what_waits_for_an_engine_is_said(shell: Shell) -> None:
     assert shell.run("submit", "--sandbox", shell.job("true")).stdout == "fix\n"
     for command in (["jobs"], ["status"], ["job", "fix"]):
         said = shell.run(*command, "--sandbox").stderr
-        assert "note: 1 message waits for an engine (submission of fix): `tpufn up` takes them on" in said
+        assert "note: 1 message waits for an engine (submission of fix): `tpufn --sandbox up` takes them on" in said
 
 
 def test_the_engine_that_runs_is_the_one_that_is_meant(shell: Shell) -> None:
@@ -248,3 +250,24 @@ def test_a_bucket_without_a_region_is_given_one_aloud(shell: Shell) -> None:
     said = shell.run("submit", "--sandbox", str(path)).stderr
     assert "warning: gs://mine is taken to be in us-" in " ".join(said.split())
     assert "bkt-us-central1 is taken" not in said
+
+
+def test_a_job_can_be_cancelled_the_moment_it_is_submitted(shell: Shell) -> None:
+    """Nobody waits for its acceptance in between: the command comes after the submission, and is waited for."""
+    engine = open_engine(home=shell.env["TPUFN_HOME"], sandbox=True)
+    engine.start()
+    try:
+        for number in range(5):
+            (id,) = engine.client.submit(shell.job("sleep 100", id=f"j{number}")).jobs
+            assert engine.client.cancel([id]) == {id: "cancelled"}
+    finally:
+        engine.stop()
+
+
+def test_hints_are_about_the_state_that_is_meant(shell: Shell) -> None:
+    """A hint without --home or --sandbox would start another deployment's engine: the job would never be taken on."""
+    home = str(shell.folder / "else where")
+    said = shell.run("submit", "--home", home, "--sandbox", shell.job("true")).stderr
+    up = f"tpufn --sandbox --home '{home}' up"
+    assert f"no engine runs here: `{up}` in another terminal takes the job on" in said
+    assert f"`{up}` takes them on" in shell.run("jobs", "--home", home, "--sandbox").stderr

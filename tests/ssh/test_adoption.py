@@ -1,14 +1,16 @@
 """TPUs that were there before us, over real sshds: let in through their metadata, prepared once, then used like the
 rest."""
 
+import hashlib
 import logging
 import os
+import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from tpufn.adapters.ssh_adoption import Adoption
+from tpufn.adapters.ssh_adoption import _PREPARE, Adoption
 from tpufn.adapters.ssh_hosts import Identity, MemoryHostKeys
 from tpufn.adapters.ssh_target import Host, Unreached
 from tpufn.domain.cloud import LABEL_NONCE
@@ -150,3 +152,26 @@ def test_a_tpu_made_again_under_its_name_is_a_new_machine(tmp_path):
     identity.check(host, second)
     with pytest.raises(Unreached, match="has changed"):
         identity.check(host, third)
+
+
+def test_a_script_that_does_not_arrive_whole_is_not_run(adopted):
+    """The connection may break in the middle of it: half a script must neither run nor count."""
+    command = [*AT_HOME[:2], _PREPARE, "tpufn", str(adopted.site.root / "mark"), "0" * 64]
+    done = subprocess.run(command, input=b"echo > ran\n", capture_output=True, cwd=adopted.site.root, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (65, b"need\n", b"the script did not arrive whole\n")
+    assert not (adopted.site.root / "ran").exists()
+    assert not (adopted.site.root / "mark").exists()
+
+
+def test_two_do_not_prepare_at_once(adopted):
+    """A tick may begin while the one before is still at it."""
+    mark = adopted.site.root / "mark"
+    command = [*AT_HOME[:2], _PREPARE, "tpufn", str(mark), hashlib.sha256(b"true\n").hexdigest()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as first:
+        assert first.stdout.readline() == b"need\n"
+        second = subprocess.run(command, input=b"true\n", capture_output=True, check=False)
+        assert (second.returncode, second.stderr) == (75, b"somebody else prepares it\n")
+        first.communicate(b"true\n")
+    assert (first.returncode, mark.exists()) == (0, True)
+    assert subprocess.run(command, input=b"", capture_output=True, check=True).stdout == b""

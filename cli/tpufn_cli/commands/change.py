@@ -2,7 +2,7 @@
 
 import click
 
-from tpufn_cli.doors import UNSERVED, Options, as_json, choosing, command
+from tpufn_cli.doors import Options, as_json, choosing, command
 
 
 @command("tpufn set-priority demo-7f3a high", name="set-priority")
@@ -33,7 +33,7 @@ def retry(options: Options, id: str, as_json: bool) -> None:
     client = options.client(quiet=as_json)
     new = client.retry(id)
     if not client.serves():
-        click.echo(UNSERVED, err=True)
+        click.echo(options.unserved(), err=True)
     _answer({"job": new, "retry_of": id}, new, as_json=as_json)
 
 

@@ -60,4 +60,5 @@ def _as_lines(id: str, pieces: Iterable[LogPiece]) -> None:
     from tpufn_cli.render.words import printable
 
     for line in lines(id, pieces):
-        click.echo(f"{line.attempt}.{line.worker} | {printable(line.text)}")
+        if not line.shown:
+            click.echo(f"{line.attempt}.{line.worker} | {printable(line.text)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpufn_cli.doors import UNSERVED, Options, as_json_lines, choosing, command
+from tpufn_cli.doors import Options, as_json_lines, choosing, command
 
 if TYPE_CHECKING:
     from tpufn.client import Client
@@ -39,7 +39,7 @@ def submit(options: Options, path: str, job_id: str | None, wait: bool, as_json:
     if client.serves():
         client.wait_accepted(receipt)
     else:
-        click.echo(UNSERVED, err=True)
+        click.echo(options.unserved(), err=True)
     if not as_json:
         _say_next(options, receipt.jobs[0])
     return 0
@@ -54,7 +54,7 @@ def _wait(options: Options, client: Client, receipt: Receipt, *, as_json: bool) 
         if client.serves():
             client.wait_accepted(receipt)
         else:
-            click.echo(UNSERVED, err=True)
+            click.echo(options.unserved(), err=True)
             client.wait_accepted(receipt, timeout=inf)
         return _follow(client, receipt.jobs, tell, as_json=as_json)
 

@@ -74,6 +74,8 @@ class LiveTeller:
             self._print(note.at, Text(note.event, style=style), _about(note))
 
     def output(self, line: OutputLine) -> None:
+        if line.shown:
+            return
         colour = _WORKER_COLOURS[line.worker % len(_WORKER_COLOURS)]
         job = f"{line.job} " if len(self._story.jobs) > 1 else ""
         text = Text.assemble((f"{job}worker {line.worker} │ ", colour), words.printable(line.text))

@@ -17,13 +17,15 @@ _Key = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputLine:
-    """One line of one worker, without its end. `partial`: the rest of it is still to come."""
+    """One line of one worker, without its end. `partial`: the rest of it is still to come. `shown`: it ends as it was
+    shown before, as a partial one: to be counted, and not to be shown again."""
 
     job: str
     attempt: int
     worker: int
     text: str
     partial: bool = False
+    shown: bool = False
 
 
 @dataclass
@@ -41,7 +43,11 @@ class _Rest:
     @property
     def visible(self) -> bytes:
         """What a terminal would show: since the last return to the line's start."""
-        return self.data.rstrip(b"\r").rpartition(b"\r")[2]
+        return _visible(self.data)
+
+
+def _visible(line: bytes) -> bytes:
+    return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
 @dataclass
@@ -63,9 +69,10 @@ class LineCutter:
         *whole, left = (rest.data + piece.data).split(b"\n")
         if whole or not rest.is_bar or rest.visible == rest.shown:
             rest.since = self.clock()
-        rest.data, rest.shown = left, b"" if whole else rest.shown
+        shown, rest.data, rest.shown = rest.shown, left, b"" if whole else rest.shown
         for line in whole:
-            yield self._line(key, line)
+            yield self._line(key, line, shown=bool(shown) and _visible(line) == shown)
+            shown = b""
 
     def rest(self) -> Iterator[OutputLine]:
         """The last lines, where they had no end."""
@@ -85,12 +92,12 @@ class LineCutter:
     def _closed(self, keys: Iterable[_Key]) -> Iterator[OutputLine]:
         for key in sorted(keys):
             rest = self._rests.pop(key)
-            if rest.visible and rest.visible != rest.shown:
-                yield self._line(key, rest.data)
+            if rest.data:
+                yield self._line(key, rest.data, shown=rest.visible == rest.shown)
 
-    def _line(self, key: _Key, line: bytes, *, partial: bool = False) -> OutputLine:
+    def _line(self, key: _Key, line: bytes, *, partial: bool = False, shown: bool = False) -> OutputLine:
         text = line.decode(errors="replace")
-        return OutputLine(job=self.job, attempt=key[0], worker=key[1], text=text, partial=partial)
+        return OutputLine(job=self.job, attempt=key[0], worker=key[1], text=text, partial=partial, shown=shown)
 
 
 def lines(job: str, pieces: Iterable[LogPiece]) -> Iterator[OutputLine]:

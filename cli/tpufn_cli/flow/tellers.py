@@ -35,6 +35,8 @@ class PlainTeller:
         click.echo(line(note, start=None if self._of_day else self._start))
 
     def output(self, line: OutputLine) -> None:
+        if line.shown:
+            return
         click.echo(output_line(line.worker, line.text, job=line.job if self._jobs > 1 else ""))
 
     def say(self, text: str) -> None:

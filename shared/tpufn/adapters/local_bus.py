@@ -32,6 +32,14 @@ create table if not exists dead_letter (id text primary key, topic text, body bl
 """
 
 
+_NEXT = """
+select id, topic, body from message where visible_at <= ? and not (
+    topic = 'commands'
+    and exists (select 1 from message as before where before.topic = 'submissions' and before.rowid < message.rowid)
+) order by visible_at, rowid limit ?
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Message:
     id: str
@@ -66,15 +74,15 @@ class LocalBus:
 
     def take(self) -> Message | None:
         """The next message: hints first, then what is durable and visible, oldest first. It stays until `done`,
-        `failed` or `bury`; until then no other thread gets it. A command waits for what was sent before it: it may be
-        about a job whose submission is still in hand."""
+        `failed` or `bury`; until then no other thread gets it. A command waits for the submissions that were sent
+        before it, also for one that failed and comes again: it may be about a job of theirs."""
         with contextlib.suppress(IndexError):
             return self._memory.popleft()
-        sql = "select id, topic, body from message where visible_at <= ? order by visible_at, rowid limit ?"
         with self._taking:
-            rows = self._connection().execute(sql, (self._clock.now(), len(self._in_hand) + 1)).fetchall()
-            row = next((row for row in rows if row[0] not in self._in_hand), None)
-            if row is None or (row[1] == "commands" and row is not rows[0]):
+            held = set(self._in_hand)  # before the look: what is done meanwhile was seen, and must not be seen again
+            rows = self._connection().execute(_NEXT, (self._clock.now(), len(held) + 1)).fetchall()
+            row = next((row for row in rows if row[0] not in held), None)
+            if row is None:
                 return None
             self._in_hand.add(row[0])
         return Message(id=row[0], topic=row[1], body=msgspec.json.decode(row[2]))
@@ -91,8 +99,8 @@ class LocalBus:
         connection = self._connection()
         sql = "update message set tries = tries + 1, error = ?, visible_at = ? + (1 << tries) where id = ?"
         connection.execute(sql, (error, self._clock.now(), message.id))
-        (tries,) = connection.execute("select tries from message where id = ?", (message.id,)).fetchone()
-        if tries >= MAX_TRIES:
+        row = connection.execute("select tries from message where id = ?", (message.id,)).fetchone()
+        if row is not None and row[0] >= MAX_TRIES:
             self.bury(message, error)
         self._in_hand.discard(message.id)
 

@@ -20,11 +20,18 @@ from tpufn.domain.errors import TpufnError
 
 _LOG = logging.getLogger("tpufn.adoption")
 _NEED = b"need\n"
-_PREPARE = (
-    '[ -e "$1" ] && exit 0; echo need; umask 077; mkdir -p "$(dirname "$1")"; cat >"$1.part" || exit; '
-    'bash "$1.part" >"$1.log" 2>&1 || { code=$?; tail -n 1 "$1.log" >&2; exit $code; }; mv "$1.part" "$1"'
-)
-"""For root: run what comes in, unless this very script has run to its end before."""
+_PREPARE = """\
+[ -e "$1" ] && exit 0
+umask 077 && mkdir -p "$(dirname "$1")" && exec 9>"$1.lock" || exit
+flock -n 9 || { echo "somebody else prepares it" >&2; exit 75; }
+[ -e "$1" ] && exit 0
+echo need
+cat >"$1.part" || exit
+[ "$(sha256sum <"$1.part" | cut -c1-64)" = "$2" ] || { echo "the script did not arrive whole" >&2; exit 65; }
+bash "$1.part" >"$1.log" 2>&1 9>&- || { code=$?; tail -n 1 "$1.log" >&2; exit $code; }
+mv "$1.part" "$1"
+"""
+"""For root: run what comes in, if it is whole, unless this very script has run to its end before."""
 
 
 class Admission(Protocol):
@@ -48,13 +55,17 @@ class Adoption:
     def prepared(self, connector: Connector, tpu: str) -> Callable[[Host, Deadline], int]:
         """What makes a worker of this TPU usable, and says so with 0. Raises Unreached."""
         script = self.script(tpu).encode()
-        mark = f"{self.own}/prepared-{hashlib.sha256(script).hexdigest()[:12]}"
-        command = _joined(("exec", *self.sudo, "bash", "-c", _PREPARE, "tpufn", mark))
+        digest = hashlib.sha256(script).hexdigest()
+        mark = f"{self.own}/prepared-{digest[:12]}"
+        command = _joined(("exec", *self.sudo, "bash", "-c", _PREPARE, "tpufn", mark, digest))
 
         def prepare(host: Host, deadline: Deadline) -> int:
             with connector.run(host, command, deadline) as talk:
-                if talk.line() == _NEED:
+                said = talk.line()
+                if said == _NEED:
                     talk.send(script)
+                elif said:
+                    raise Unreached(f"{host} cannot be prepared: it says {said[:80]!r} to whoever logs in")
                 code = talk.end()
                 if code:
                     raise Unreached(f"{host} was not prepared ({code}): {talk.complaint()}")

@@ -8,6 +8,7 @@ test a few times a day even so: a quota is raised, or a zone opened, without any
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 from tpufn.domain.capacity import Class, Refusal, Scope, region_scope, type_scope, zone_scope
 from tpufn.domain.fleet import Pool
@@ -58,8 +59,9 @@ def cooled(scope: Scope, refusal: Refusal, *, now: float, revision: int, policy:
 
 
 def is_outdated(scope: Scope, revision: int) -> bool:
-    """A structural refusal learnt under an older deployment file: the new one may have mended it."""
-    return scope.cls is Class.STRUCTURAL and scope.revision != revision
+    """A structural refusal learnt under an older deployment file (the new one may have mended it), or by an older
+    tpufn, for which it had no end."""
+    return scope.cls is Class.STRUCTURAL and (scope.revision != revision or scope.until == inf)
 
 
 def forgiven(pool: Pool, scopes: Mapping[str, Scope]) -> tuple[Scope, ...]:

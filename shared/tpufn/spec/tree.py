@@ -72,7 +72,9 @@ def scan(root: Path) -> Tree:
     """Walk a directory by the rules of its ignore files, and check sizes."""
     root = Path(os.path.realpath(root))
     there = [name for name in IGNORE_FILES if (root / name).is_file()]
-    tree = _walked(root, there[0] if there else "")
+    tree = Tree(root)
+    _Walk(tree, there[0] if there else "").directory("", [])
+    tree.members.sort(key=lambda member: os.fsencode(member.path))
     ignore_file = ignore_in(there[0] if there else "")
     tree.problems += oversize(tree.members, ignore_file)
     if LARGE < tree.size <= MAX_BYTES:
@@ -81,23 +83,31 @@ def scan(root: Path) -> Tree:
     return tree
 
 
-def _walked(root: Path, ignore_name: str) -> Tree:
-    tree = Tree(root)
-    _Walk(tree, ignore_name).directory("", [])
-    tree.members.sort(key=lambda member: os.fsencode(member.path))
-    return tree
-
-
 def _overruled(tree: Tree, counts: str, other: str) -> str:
     """What goes along though another ignore file lists it: secrets, as often as not."""
-    left_out = {m.path for m in tree.members} - {m.path for m in _walked(tree.root, other).members} - {counts, other}
-    tops = sorted(path for path in left_out if path.rpartition("/")[0] not in left_out)
+    ignores = {"": tuple(_patterns(tree.root, other, ""))}
+    tops: list[str] = []
+    for member in tree.members:  # a directory before what is in it
+        above = ignores.get(member.path.rpartition("/")[0])
+        if above is None or member.path in (counts, other):
+            continue
+        if is_ignored(above, os.fsencode(member.path), member.is_directory):
+            tops.append(member.path)
+        elif member.is_directory:
+            ignores[member.path] = (*above, *_patterns(tree.root, other, member.path))
     if not tops:
         return ""
     named = ", ".join([*map(shown, tops[:3]), *(["..."] if len(tops) > 3 else [])])
     return (
         f"{counts} counts, {other} does not: what only {other} lists is sent along ({named}); list it in {counts} too"
     )
+
+
+def _patterns(root: Path, name: str, inside: str) -> Iterator[IgnoreFile]:
+    """Those of one directory's own ignore file."""
+    file = root / inside / name
+    if name and file.is_file() and not file.is_symlink():
+        yield read_patterns(os.fsencode(inside), file.read_bytes())
 
 
 def ignore_in(name: str) -> str:
@@ -130,7 +140,7 @@ class _Walk:
         here = self.tree.root / inside
         try:
             entries = sorted(os.scandir(here), key=lambda entry: os.fsencode(entry.name))
-            ignores = [*ignores, *self._patterns(here, inside)]
+            ignores = [*ignores, *_patterns(self.tree.root, self.ignore_name, inside)]
         except OSError as error:
             self.tree.problems.append(f"{shown(inside or '.')} cannot be read: {error.strerror}; ignore it or mend it")
             return
@@ -141,11 +151,6 @@ class _Walk:
                 self._take(entry, path)
                 if is_directory:
                     self.directory(path, ignores)
-
-    def _patterns(self, here: Path, inside: str) -> Iterator[IgnoreFile]:
-        file = here / self.ignore_name
-        if self.ignore_name and file.is_file() and not file.is_symlink():
-            yield read_patterns(os.fsencode(inside), file.read_bytes())
 
     def _take(self, entry: os.DirEntry[str], path: str) -> None:
         status = entry.stat(follow_symlinks=False)
