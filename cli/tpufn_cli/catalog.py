@@ -35,7 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry("logs", "logs:logs", "Show the output of a job's workers."),
             Entry("cancel", "cancel:cancel", "Cancel jobs."),
             Entry("set-priority", "change:set_priority", "Change a job's priority."),
-            Entry("retry", "change:retry", "Submit an ended job again, with its checkpoints."),
+            Entry("retry", "change:retry", "Submit a failed job again, with its checkpoints."),
         ),
     ),
     (

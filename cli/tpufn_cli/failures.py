@@ -41,7 +41,7 @@ def report(error: BaseException) -> int:
     if isinstance(error, OSError) and error.filename is not None:
         _say([f"{error.filename}: {error.strerror}"], "")
         _trace(error)
-        return InputError.exit_code
+        return StateUnusable.exit_code if _is_ours(str(error.filename)) else InputError.exit_code
     if isinstance(error, OSError) and error.errno in _OUTPUT:
         _say([f"the output cannot be written: {error.strerror}"], "")
         _trace(error)
@@ -51,6 +51,13 @@ def report(error: BaseException) -> int:
         _trace(error)
         return DEFECT
     raise error
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file is one of our own state, and not one that somebody named."""
+    from tpufn import settings
+
+    return path.startswith(str(settings.load().home))
 
 
 def problems(error: TpufnError) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tpufn.decide.submit import is_of, taken
-from tpufn.domain.errors import Conflict, InputError, NotFound
+from tpufn.domain.errors import Conflict, InputError, NotFound, PartlyDone, TpufnError
 from tpufn.domain.events import Command, Submission
 from tpufn.domain.fleet import Fleet
 from tpufn.domain.job import Bundle, Job, JobEvent, JobState, Priority
@@ -20,6 +20,7 @@ from tpufn.wire import to_body
 
 FREE = SlotState.FREE.value
 _EFFECT_WAIT = 5.0
+_NOTHING = "; nothing was done to the others either"
 
 
 class Changing(Reading):
@@ -136,13 +137,26 @@ class Changing(Reading):
             tell(_note("bundle.uploaded", reason, bucket=bucket, region=region, sent=sent))
 
     def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
-        jobs = {id: self._found(id) for id in ids}
-        for job in jobs.values():
-            if job and job.is_terminal:
-                raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
-        for id in ids:
+        jobs, refused = dict[str, Job | None](), list[TpufnError]()
+        for id in dict.fromkeys(ids):
+            try:
+                jobs[id] = self._cancellable(id)
+            except (NotFound, Conflict) as error:
+                refused.append(error)
+        if refused and not jobs:
+            raise type(refused[0])("\n".join(map(str, refused)))
+        for id in jobs:
             self._command("cancel", id, if_pending=if_pending)
-        return {id: self._after_cancel(id, job, if_pending=if_pending) for id, job in jobs.items()}
+        answers = {id: self._after_cancel(id, job, if_pending=if_pending) for id, job in jobs.items()}
+        if refused:
+            raise PartlyDone(answers, refused)
+        return answers
+
+    def _cancellable(self, id: str) -> Job | None:
+        job = self._found(id)
+        if job and job.is_terminal:
+            raise Conflict(f"{job.id} has ended already ({job.state}); there is nothing to cancel")
+        return job
 
     def _after_cancel(self, id: str, job: Job | None, *, if_pending: bool) -> str:
         """`job` is None where its submission is not handled yet: the command comes after it."""
@@ -203,19 +217,22 @@ class Changing(Reading):
 
     def delete(self, names: Collection[str]) -> Mapping[str, str]:
         chosen = self._named(names)
+        nothing = _NOTHING if len(chosen) > 1 else ""
         for slot in chosen.values():
             if slot.attempt:
-                raise Conflict(f"{slot.name}: {slot.job} runs there; `tpufn interrupt {slot.name}` gives it up")
+                give_up = f"`tpufn interrupt {slot.name}` gives it up"
+                raise Conflict(f"{slot.name}: {slot.job} runs there; {give_up}{nothing}")
         return {n: self._wish("delete", s, "deleted") for n, s in chosen.items()}
 
     def _named(self, names: Collection[str], *states: str) -> dict[str, SlotView]:
         """The slots of these names. Raises NotFound, or Conflict where one is in another state."""
         known = {s.name: s for s in self.slots()}
+        nothing = _NOTHING if len(names) > 1 else ""
         for name in names:
             if name not in known:
-                raise NotFound(f"there is no slot {name}; `tpufn slots` lists them")
+                raise NotFound(f"there is no slot {name}; `tpufn slots` lists them{nothing}")
             if states and known[name].state not in states:
-                raise Conflict(f"{name} is {known[name].state}, not {' or '.join(states)}")
+                raise Conflict(f"{name} is {known[name].state}, not {' or '.join(states)}{nothing}")
         return {name: known[name] for name in names}
 
     def _wish(self, verb: str, slot: SlotView, what: str) -> str:

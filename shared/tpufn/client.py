@@ -58,7 +58,8 @@ class Client(Protocol):
     def slots(self) -> tuple[SlotView, ...]: ...
     def status(self) -> Status: ...
     def cancel(self, ids: Collection[str], *, if_pending: bool = False) -> Mapping[str, str]:
-        """id -> what will happen, in words. Raises NotFound, Conflict (already ended)."""
+        """id -> what will happen, in words. Raises NotFound, Conflict (already ended), and of several PartlyDone: the
+        others are cancelled all the same."""
 
     def set_priority(self, id: str, priority: Priority) -> str: ...
     def retry(self, id: str) -> str:

@@ -1,6 +1,7 @@
 """The client of the embedded modes: reads the store, publishes to the bus, with and without a running engine."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ class EmbeddedClient(Changing):
         return self._left_behind()
 
     def status(self) -> Status:
-        return self._status(engine="running" if self._is_served() else "not running", dead_letters=self._bus.count())
+        served = self._is_served()
+        status = self._status(engine="running" if served else "not running", dead_letters=self._bus.count())
+        return replace(status, waiting=0 if served else len(self._bus.waiting()))
 
     def apply(self, path: str = "") -> Fleet:
         return apply_fleet(self._store, self._loaded(path), anew=True)

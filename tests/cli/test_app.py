@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,3 +172,22 @@ def test_python_m_runs_the_same_command() -> None:
     done = process("-m", "tpufn_cli", "jobz")
     assert done.returncode == 2
     assert "did you mean" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy", "doctor"])
+def test_a_sandbox_is_never_taken_for_the_cloud(tpufn: Callable[..., Any], command: str) -> None:
+    """`destroy --sandbox` must not go for the real project."""
+    ran = tpufn(command, "--sandbox")
+    assert ran.code == 2
+    assert "in the cloud" in ran.err
+
+
+def test_a_file_of_our_own_state_is_74(
+    tpufn: Callable[..., Any], doors: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A home directory that is a file is no wrong input."""
+    monkeypatch.setenv("TPUFN_HOME", str(tmp_path))
+    doors.refusal = NotADirectoryError(20, "Not a directory", f"{tmp_path}/sandbox")
+    assert tpufn("jobs").code == 74
+    doors.refusal = FileNotFoundError(2, "No such file or directory", "/elsewhere/job.yaml")
+    assert tpufn("jobs").code == 2

@@ -73,3 +73,14 @@ def test_a_wrong_config_writes_nothing(
     ran = tpufn("init", "lab", "--from-tpu-manager", "config.toml")
     assert (ran.code, "not TOML" in ran.err) == (2, True)
     assert not Path("lab").exists()
+
+
+def test_a_deployment_is_named_after_its_folder(
+    tpufn: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two projects of one name would share a sandbox, and release each other's TPUs."""
+    monkeypatch.chdir(tmp_path)
+    ran = tpufn("init", "Speech Models/", "--yes")
+    assert "name: speech-models " in (tmp_path / "Speech Models" / "deployment.yaml").read_text()
+    assert "  0. cd 'Speech Models'\n" in ran.out
+    assert "0. cd" not in tpufn("init", "--yes").out

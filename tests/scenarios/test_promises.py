@@ -271,3 +271,32 @@ def test_hints_are_about_the_state_that_is_meant(shell: Shell) -> None:
     up = f"tpufn --sandbox --home '{home}' up"
     assert f"no engine runs here: `{up}` in another terminal takes the job on" in said
     assert f"`{up}` takes them on" in shell.run("jobs", "--home", home, "--sandbox").stderr
+
+
+def test_several_are_cancelled_though_one_has_ended(shell: Shell) -> None:
+    """A job that ends in between is a race in any script: the others must not run on for it."""
+    with shell.engine():
+        assert shell.run("submit", "--sandbox", shell.job("true", id="ended"), "--wait").returncode == 0
+        for id in ("a", "b"):
+            assert shell.run("submit", "--sandbox", shell.job("sleep 100", id=id)).returncode == 0
+        some = shell.run("cancel", "a", "ended", "nope", "b")
+        assert some.returncode == 4
+        assert [line.partition(":")[0] for line in some.stdout.splitlines()] == ["a", "b"]
+        assert "error: ended has ended already (succeeded)" in some.stderr
+        assert "error: there is no job nope" in some.stderr
+        assert shell.run("watch", "a", "b").returncode == 1
+        assert shell.run("cancel", "nope").returncode == 3
+
+
+def test_a_job_that_can_never_run_takes_the_file_along_aloud(shell: Shell) -> None:
+    """All or nothing, in a run of one's own: that the others are cancelled for it is said."""
+    path = Path(shell.job("true"))
+    (shell.folder / "deployment.yaml").write_text(
+        "name: tiny\nproject: my-project\ntpus: [{type: v6e-8, zone: us-east5-a, count: 1, runtime: v2-alpha-tpuv6e}]\n"
+    )
+    never = path.read_text().replace("jobs:\n", "").replace("v6e-8", "v4-8").replace("id: fix", "id: never")
+    path.write_text(path.read_text() + never)
+    refused = shell.run("run", "--sandbox", str(path))
+    assert refused.returncode == 2
+    assert "error: never: " in refused.stderr
+    assert "; the other jobs of the file are cancelled" in refused.stderr

@@ -179,3 +179,13 @@ def test_init_templates_are_valid_together(tmp_path: Path) -> None:
     loaded = load_deployment(examples / "deployment.yaml")
     assert loaded.warnings == ()
     assert load_jobs(examples / "job.yaml", fleet=loaded.fleet).warnings == ()
+
+
+def test_a_wrong_key_is_not_missing_as_well(tmp_path: Path) -> None:
+    """Two messages about one key, one of them false, send people the wrong way."""
+    path = tmp_path / "deployment.yaml"
+    path.write_text("name: lab\nproject: my-project\ntpus: [{type: v4-8, zone: nowhere, count: x}]\n")
+    with pytest.raises(InputError) as caught:
+        load_deployment(path)
+    assert len(caught.value.problems) == 2, caught.value.problems
+    assert not [problem for problem in caught.value.problems if "is missing" in problem]

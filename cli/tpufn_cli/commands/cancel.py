@@ -1,5 +1,7 @@
 """`tpufn cancel`."""
 
+from collections.abc import Mapping
+
 import click
 
 from tpufn_cli.doors import Options, as_json, choosing, command
@@ -15,9 +17,18 @@ def cancel(options: Options, ids: tuple[str, ...], if_pending: bool, as_json: bo
 
     A running job is stopped on every worker, and is cancelled once nothing of it runs any more.
     """
+    from tpufn.domain.errors import PartlyDone
+
+    try:
+        _tell(options.client(quiet=as_json).cancel(ids, if_pending=if_pending), as_json=as_json)
+    except PartlyDone as partly:
+        _tell(partly.done, as_json=as_json)
+        raise
+
+
+def _tell(answers: Mapping[str, str], *, as_json: bool) -> None:
     from tpufn_cli.render.jsonable import print_document
 
-    answers = options.client(quiet=as_json).cancel(ids, if_pending=if_pending)
     if as_json:
         print_document(answers)
         return

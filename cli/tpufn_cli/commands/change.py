@@ -26,9 +26,9 @@ def set_priority(options: Options, id: str, priority: str, as_json: bool) -> Non
 @as_json
 @choosing
 def retry(options: Options, id: str, as_json: bool) -> None:
-    """Submit an ended job again, with its checkpoints.
+    """Submit a failed job again, with its checkpoints.
 
-    The same command, bundle and environment, under a new id, which is printed.
+    Or a cancelled one: the same command, bundle and environment, under a new id, which is printed.
     """
     client = options.client(quiet=as_json)
     new = client.retry(id)

@@ -16,9 +16,14 @@ _yes = click.option("--yes", "-y", is_flag=True, help="Agree beforehand: for scr
 _local = click.option("--local-state", is_flag=True, help="Keep Terraform's state in a file on this machine.")
 
 
+_LAPTOP = "`tpufn cancel` ends its jobs, and `tpufn up` then gives its TPUs back"
+
+
 def _target(options: Options, path: str) -> Target:
     from tpufn.deploy.wiring import target
 
+    if options.sandbox:
+        raise click.UsageError("--sandbox: nothing of a sandbox is deployed; this is about a project in the cloud")
     return target(path, home=options.home, deployment=options.deployment)
 
 
@@ -65,9 +70,13 @@ def destroy(options: Options, path: str, yes: bool, force: bool, local_state: bo
     in any zone, and then the infrastructure with the database. The buckets of jobs stay.
     """
     from tpufn.deploy.teardown import destroy as carry_out
+    from tpufn.domain.errors import InputError
+    from tpufn.domain.fleet import Mode
     from tpufn_cli.flow.deploying import left, teller
 
     target = _target(options, path)
+    if target.fleet.mode is Mode.LAPTOP:
+        raise InputError(f"{target.fleet.name} is of mode laptop, which deploys nothing: {_LAPTOP}")
     tell = teller(yes=yes, as_json=as_json)
     kept = carry_out(
         target.wish(local_state=local_state),

@@ -22,6 +22,8 @@ def doctor(options: Options, path: str, fix: bool, as_json: bool) -> int:
     from tpufn.deploy.wiring import target
     from tpufn_cli.render.jsonable import print_event
 
+    if options.sandbox:
+        raise click.UsageError("--sandbox: a sandbox needs nothing; this is about a project in the cloud")
     patient = target(path, home=options.home, deployment=options.deployment).patient(fix=fix)
     wrong = 0
     for finding in examine(patient):

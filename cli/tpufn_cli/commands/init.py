@@ -1,5 +1,6 @@
 """`tpufn init`: two files to start from."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -38,10 +39,20 @@ def init(folder: Path, yes: bool, config: str | None) -> None:
         raise Conflict(f"nothing written: the files exist already in {folder}; name another folder")
     if not (folder / FILE).exists() and (made := _made(folder, config, asks=not yes)):
         templates[FILE] = made.encode()
+    templates[FILE] = templates[FILE].replace(b"name: lab ", f"name: {_named(folder)} ".encode(), 1)
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(templates):
         _write(folder / name, templates[name])
-    click.echo(NEXT)
+    there = "" if folder.absolute() == Path.cwd() else f"  0. cd {shlex.quote(str(folder))}\n"
+    click.echo(NEXT.replace("next:\n", f"next:\n{there}", 1))
+
+
+def _named(folder: Path) -> str:
+    """A deployment is named after its folder: states and cloud names of two projects must not be one."""
+    from tpufn.spec.scalars import slugified
+
+    name = slugified(folder.absolute().name)[:26].strip("-")
+    return name if name[:1].isalpha() and len(name) > 3 else "lab"
 
 
 def _made(folder: Path, config: str | None, *, asks: bool) -> str:
@@ -59,11 +70,9 @@ def _imported(folder: Path, config: str) -> str:
     import os
 
     from tpufn.spec.deployment import parse_deployment
-    from tpufn.spec.scalars import slugified
     from tpufn.spec.tpu_manager import convert
 
-    name = slugified(folder.absolute().name)[:26].strip("-") or "lab"
-    found = convert(Path(config).read_text("utf-8"), os.environ, name=name)
+    found = convert(Path(config).read_text("utf-8"), os.environ, name=_named(folder))
     parse_deployment(FILE, found.text, base=folder)  # what we write must be right
     for note in found.notes:
         click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from tpufn_cli.doors import Options, as_json, choosing, command
 
 if TYPE_CHECKING:
+    from tpufn.domain.fleet import Fleet
     from tpufn.planning.tally import Tally
     from tpufn.planning.workload import Planned
 
@@ -46,6 +48,8 @@ def simulate(
     """
     from tpufn.planning.workload import planned, read_workload
 
+    if html is not None and not html.absolute().parent.is_dir():
+        raise click.UsageError(f"--html: there is no folder {html.parent}")
     work = planned(read_workload(jobs), days=days, seed=seed)
     how: dict[str, Any] = {"days": days, "seed": seed, "capacity": capacity, "quiet": as_json}
     names = (path, *([compare] if compare else []))
@@ -76,12 +80,22 @@ def _play(
     from tpufn.spec.deployment import load_deployment
 
     fleet = load_deployment(name).fleet
+    if not quiet:
+        _warn(name, fleet, work)
     chips = choose(capacity, fleet, seed=seed, history=lambda: options.client(quiet=True).outcomes())
     with Progress(console=Console(stderr=True), transient=True, disable=quiet) as shown:
         task = shown.add_task(f"{name}: {len(work)} jobs", total=1.0)
         return play(
             fleet, work, chips, days=days, seed=seed, progress=lambda share: shown.update(task, completed=share)
         )
+
+
+def _warn(name: str, fleet: Fleet, work: tuple[Planned, ...]) -> None:
+    """Jobs that can never start, by their types: they are in no wait."""
+    there = {pool.type for pool in fleet.pools}
+    never = Counter(", ".join(job.tpu) for job in work if "any" not in job.tpu and not there & set(job.tpu))
+    for types, number in never.items():
+        click.echo(f"{click.style('warning:', fg='yellow')} {name} has no {types}: {number} jobs never start", err=True)
 
 
 def _tell(plans: list[tuple[str, Tally]], *, as_json: bool) -> None:

@@ -38,6 +38,10 @@ def tui(options: Options, up: bool, flags: tuple[str, ...]) -> int:
         app = ConsoleApp(site)
         app.run()
     _remember(app)
+    if up:
+        from tpufn_cli.flow.serve import farewell
+
+        click.echo(farewell(client.status(), again=options.again("up")), err=True)
     return 128 + app.ended_by if app.ended_by else 0
 
 

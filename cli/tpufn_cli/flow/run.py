@@ -101,7 +101,9 @@ class Run:
         jobs = client.wait_accepted(self._receipt)
         stuck = [f"{job.id}: {job.unschedulable}" for job in jobs if job.unschedulable]
         if stuck:  # nobody would change the deployment under a run of its own
-            raise InputError([*stuck, "name a deployment that offers it with -d, or change `tpu` and `buckets`"])
+            fix = "name a deployment that offers it with -d, or change `tpu` and `buckets`"
+            others = "; the other jobs of the file are cancelled" if len(jobs) > len(stuck) else ""
+            raise InputError([*stuck, f"{fix}{others}"])
 
     def _progress(self, note: Note) -> None:
         """Told while the file is read and its bundles are sent: until then nothing has to be taken back."""

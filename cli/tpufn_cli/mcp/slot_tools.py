@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from tpufn.domain.errors import InputError
+from tpufn.domain.slot import SlotState
 from tpufn_cli.console.site import Site
 from tpufn_cli.mcp import results
 
@@ -23,6 +24,8 @@ class SlotTools:
 
     def list_slots(self, state: str = "") -> results.SlotList:
         """List the fleet's slots: type, zone, state, holder, job, price. `state` keeps only that state."""
+        if state not in ("", *SlotState):
+            raise InputError(f"{state!r} is not a state; the states are {', '.join(SlotState)}")
         now, slots = time.time(), self._site().client.slots()
         rows = [results.SlotRow(**results.slot_row(slot, now)) for slot in slots if state in ("", slot.state)]
         states = [slot.state for slot in slots]

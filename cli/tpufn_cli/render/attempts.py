@@ -14,12 +14,12 @@ from tpufn_cli.render.console import fitted, styled
 _HEADERS = ("#", "slot", "type", "zone", "waited", "ran", "outcome")
 
 
-def attempts_table(view: JobView, fleet: Fleet, *, now: float) -> RenderableType:
+def attempts_table(view: JobView, fleet: Fleet, *, now: float, width: int = 0) -> RenderableType:
     """One row per attempt: where, how long it waited and ran, how it ended."""
     if not view.attempts:
         return Text("no attempt was made", style="dim")
     rows = (_row(attempt, waited, fleet, now) for attempt, waited in zip(view.attempts, waits(view), strict=True))
-    return fitted(_HEADERS, rows, numbers=("#", "waited", "ran"), spare=("type", "zone", "waited"))
+    return fitted(_HEADERS, rows, numbers=("#", "waited", "ran"), spare=("type", "zone", "waited"), width=width)
 
 
 def _row(attempt: Attempt, waited: float, fleet: Fleet, now: float) -> tuple[str | Text, ...]:

@@ -73,10 +73,11 @@ def fitted(
     *,
     numbers: tuple[str, ...],
     spare: tuple[str, ...],
+    width: int = 0,
 ) -> Table:
     """A table of these rows in which no cell is broken, if that can be: where the terminal is too narrow, the columns
-    that can be spared are left out, the first of them first."""
-    cells, kept, width = list(rows), list(headers), console().width
+    that can be spared are left out, the first of them first. `width`: of what is not as wide as the terminal."""
+    cells, kept, width = list(rows), list(headers), width or console().width
     for column in spare:
         if sum(_widest(headers, cells, name) + 2 for name in kept) - 2 > width:
             kept.remove(column)

@@ -45,9 +45,13 @@ def where(job: Job) -> str:
     return f"in {job.region}" if job.region and job.wants_capacity else "-"
 
 
-def job_details(view: JobView, fleet: Fleet, *, now: float) -> RenderableType:
-    """Facts, attempts, and the last of its history."""
-    parts: list[RenderableType] = [_facts(view.job, view.spec, now), Text(), attempts_table(view, fleet, now=now)]
+def job_details(view: JobView, fleet: Fleet, *, now: float, width: int = 0) -> RenderableType:
+    """Facts, attempts, and the last of its history. `width` as in `fitted`."""
+    parts: list[RenderableType] = [
+        _facts(view.job, view.spec, now),
+        Text(),
+        attempts_table(view, fleet, now=now, width=width),
+    ]
     if view.history:
         parts += [Text(), Text(f"history (last {min(HISTORY_SHOWN, len(view.history))})", style="bold")]
         parts.append(_history(view.history[-HISTORY_SHOWN:]))

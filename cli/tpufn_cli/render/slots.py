@@ -45,6 +45,8 @@ def status_view(status: Status) -> RenderableType:
     grid.add_row("slots", _counts(status.slots))
     grid.add_row("held now", f"{words.count(status.chips, 'chip')}, {words.money(status.cost_per_hour)}/h")
     grid.add_row("effects", f"{status.open_effects} open")
+    if status.waiting:
+        grid.add_row("messages", Text(f"{status.waiting} wait for an engine", style="yellow"))
     if status.dead_letters:
         known = str(status.dead_letters) if status.dead_letters > 0 else "not yours to see"
         grid.add_row("dead letters", Text(known, style="red" if status.dead_letters > 0 else "dim"))

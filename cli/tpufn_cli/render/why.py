@@ -6,11 +6,11 @@ from rich.text import Text
 
 from tpufn.domain.views import Explanation, PoolOutlook
 from tpufn_cli.render import words
-from tpufn_cli.render.console import styled, table
+from tpufn_cli.render.console import fitted, styled
 
 
-def explanation(why: Explanation) -> RenderableType:
-    """In plain words first, then the table, then sentence by sentence."""
+def explanation(why: Explanation, *, width: int = 0) -> RenderableType:
+    """In plain words first, then the table, then sentence by sentence. `width` as in `fitted`."""
     headline = why.headline.removeprefix(f"{why.state}: ")
     head = Text.assemble((why.job, "bold"), " is ", (why.state, styled(why.state)), f": {headline}")
     parts: list[RenderableType] = [head]
@@ -18,17 +18,16 @@ def explanation(why: Explanation) -> RenderableType:
         at_least = "at least " if why.ahead >= 50 else ""
         parts.append(Text(f"{at_least}{words.count(why.ahead, 'pending job')} would be served before it"))
     if why.pools:
-        parts += [Text(), _pools(why), Text(), *(_verdict(pool) for pool in why.pools if pool.verdict)]
+        parts += [Text(), _pools(why, width), Text(), *(_verdict(pool) for pool in why.pools if pool.verdict)]
     if why.evidence:
         parts += [Text(), Text("evidence", style="bold"), *(Text(f"  - {line}") for line in why.evidence)]
     return Group(*parts)
 
 
-def _pools(why: Explanation) -> Table:
-    numbers = ("free", "legs", "idle", "busy")
-    made = table("pool", *numbers, "chips", "last outcome", "next try", numbers=(*numbers, "chips"))
-    for pool in why.pools:
-        made.add_row(
+def _pools(why: Explanation, width: int) -> Table:
+    numbers = ("free", "legs", "idle", "busy", "chips")
+    rows = (
+        (
             pool.pool,
             f"{pool.free}/{pool.ceiling}",
             str(pool.coming),
@@ -38,7 +37,10 @@ def _pools(why: Explanation) -> Table:
             _last(pool, why.now),
             next_try(pool.next_try_at, why.now),
         )
-    return made
+        for pool in why.pools
+    )
+    spare = ("chips", "last outcome", "legs", "idle", "busy", "free")
+    return fitted(("pool", *numbers, "last outcome", "next try"), rows, numbers=numbers, spare=spare, width=width)
 
 
 def _busy(pool: PoolOutlook) -> str:

@@ -90,7 +90,7 @@ _HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("r", "look now"),
             ("ctrl+t", "dark or light"),
             ("?", "this help"),
-            ("q", "quit; nothing that was asked for stops"),
+            ("q", "quit; what was asked for goes on (not the engine of --up)"),
         ),
     ),
 )

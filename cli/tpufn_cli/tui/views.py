@@ -188,8 +188,12 @@ class JobsView(View):
 
     def tell(self, view: JobView, why: Explanation) -> None:
         """The chosen job's story."""
-        app = self.console
-        parts: list[RenderableType] = [explanation(why), Text(), job_details(view, app.fleet, now=app.now())]
+        app, width = self.console, self.query_one("#story", Static).content_size.width
+        parts: list[RenderableType] = [
+            explanation(why, width=width),
+            Text(),
+            job_details(view, app.fleet, now=app.now(), width=width),
+        ]
         self.query_one("#story", Static).update(Group(*parts))
         self.query_one("#detail").border_title = view.job.id
 

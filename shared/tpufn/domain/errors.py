@@ -4,6 +4,7 @@ TpufnError
 ├── InputError           tell the user: the input is wrong                      exit 2
 ├── NotFound             tell the user: no such job, slot or attempt            exit 3
 ├── Conflict             tell the user: it exists already, or differently       exit 4
+│   └── PartlyDone       tell the user: what was done, and why the rest was not
 ├── CloudUnavailable     tell the user: the cloud is unreachable or refuses     exit 5
 ├── StateUnusable        tell the user: a file of ours is damaged or read-only  exit 74
 ├── Refused              the TPU API said no; `decide.refusals` classifies the text
@@ -13,7 +14,7 @@ TpufnError
 └── IllegalTransition    a state machine has no such edge: a defect, or an event that came too late
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class TpufnError(Exception):
@@ -48,6 +49,14 @@ class CloudUnavailable(TpufnError):
     """The cloud cannot be reached, or refuses us altogether (login, API, permission)."""
 
     exit_code = 5
+
+
+class PartlyDone(Conflict):
+    """Some of several could not be done. `done` is what became of the others, in words."""
+
+    def __init__(self, done: Mapping[str, str], causes: Sequence[TpufnError]) -> None:
+        self.done = dict(done)
+        super().__init__("\n".join(map(str, causes)))
 
 
 class StateUnusable(TpufnError):

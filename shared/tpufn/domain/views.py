@@ -90,6 +90,7 @@ class Status:
     cost_per_hour: float
     open_effects: int
     dead_letters: int
+    waiting: int = 0  # messages that no engine has taken on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,11 +37,13 @@ def page(title: str, plans: Sequence[tuple[str, Tally]]) -> str:
 
 def rows_of(summary: Summary) -> tuple[tuple[str, str], ...]:
     """The numbers in words, for a table of any kind."""
+    waits = (summary.wait_mean, summary.wait_p50, summary.wait_p95)
+    mean, median, most = map(minutes, waits) if summary.started else ("-", "-", "-")
     return (
         ("jobs", f"{summary.jobs} submitted, {summary.started} started, {summary.finished} finished"),
-        ("wait, mean", minutes(summary.wait_mean)),
-        ("wait, median", minutes(summary.wait_p50)),
-        ("wait, 95 %", minutes(summary.wait_p95)),
+        ("wait, mean", mean),
+        ("wait, median", median),
+        ("wait, 95 %", most),
         ("utilisation", f"{summary.utilisation:.1%} of the chip-time that is paid for"),
         ("preemptions", str(summary.preemptions)),
         ("chip-hours", f"{summary.chip_hours:,.0f}"),

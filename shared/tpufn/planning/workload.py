@@ -32,7 +32,7 @@ _DAY = 86400.0
 
 def _moment(value: object) -> float:
     """A duration from the start; 0 is the start itself."""
-    return 0.0 if scalars.text(value) == "0" else scalars.seconds(value)
+    return 0.0 if scalars.text(value).strip("smhd") == "0" else scalars.seconds(value)
 
 
 def _rate(value: object) -> float:
@@ -105,6 +105,7 @@ def read_workload(path: str | PathLike[str]) -> WorkloadKeys:
     source = load(path)
     report = source.report()
     keys = check(WorkloadKeys, source.data, report) or WorkloadKeys()
+    report.close()
     _whole(keys, report)
     report.close()
     return keys

@@ -64,6 +64,7 @@ class Report:
     name: str
     lines: Mapping[Loc, int] = field(default_factory=dict)
     _found: list[tuple[int, str]] = field(default_factory=list)
+    _wrong: set[Loc] = field(default_factory=set)
 
     def where(self, loc: Loc) -> str:
         """`job.yaml:7: jobs[0].priority`: the file, the line where known, the key."""
@@ -76,6 +77,10 @@ class Report:
         return next((self.lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in self.lines), 0)
 
     def add(self, loc: Loc, text: str) -> None:
+        """A key that is wrong is not missing as well, though rules that come later may see it so."""
+        if text.startswith("is missing") and loc in self._wrong:
+            return
+        self._wrong.add(loc)
         self._found.append((self.line(loc), f"{self.where(loc)}: {text}"))
 
     def add_line(self, line: int, text: str) -> None:
