@@ -98,6 +98,7 @@ class Options:
 def name_mode(client: Client) -> None:
     """The first line of a command: mode and place."""
     click.secho(client.where, err=True, dim=True)
+    say_notes(filter(None, [client.caution()]))
 
 
 def say_notes(lines: Iterable[str]) -> None:

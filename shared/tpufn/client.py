@@ -93,6 +93,9 @@ class Client(Protocol):
         """What a person should know before anything else: versions that do not fit, each with the command that mends
         it. One read in the cloud, none elsewhere."""
 
+    def caution(self) -> str:
+        """What would go wrong if one went on as one is, in words; "" for nothing."""
+
     def left_behind(self) -> Mapping[str, str]:
         """Other runs of this deployment on this machine that are unfinished, and that no engine goes on with: name ->
         what is left there, in words."""

@@ -41,11 +41,13 @@ class EmbeddedClient(Changing):
         scratch: Path,
         new_id: Callable[[], str],
         left_behind: Callable[[], Mapping[str, str]] = dict,
+        other_source: Callable[[], str] = str,
     ) -> None:
         reading: dict[str, Any] = {"mode": mode, "where": where, "fleet": fleet, "store": store, "blobs": blobs}
         sending: dict[str, Any] = {"user": user, "scratch": scratch, "new_id": new_id, "letters": bus}
         super().__init__(clock=clock, pace=_PACE, **reading, **sending)
-        self._bus, self._lock, self._left_behind = bus, lock, left_behind
+        self._bus, self._lock = bus, lock
+        self._left_behind, self._other_source = left_behind, other_source
 
     def advice(self) -> tuple[str, ...]:
         """Engine and client are of one installation; but the engine may not be there."""
@@ -58,6 +60,11 @@ class EmbeddedClient(Changing):
         with self._store.cut() as cut:
             live = cut.jobs_in(set(JobState) - TERMINAL, limit=1)
         return ("no engine runs here: nothing goes on until `tpufn up` does",) if live else ()
+
+    def caution(self) -> str:
+        other = self._other_source()
+        alike = "two files of one `name` share one state, and the pools of the one leave with the other"
+        return f"this state was declared by {other}: {alike}; give this one a name of its own" if other else ""
 
     def left_behind(self) -> Mapping[str, str]:
         return self._left_behind()

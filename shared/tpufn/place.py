@@ -16,6 +16,7 @@ from tpufn.simulation.clock import WallClock
 
 _KEEP_RUNS = 10
 """States of finished runs that are kept."""
+_SIGNED = "declared-by"
 _BORN = "born"
 """An empty file whose time is when a run's state was made."""
 _BEGINNING = 3600.0
@@ -24,11 +25,12 @@ _BEGINNING = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A state directory and the fleet that the deployment file declares for it (None: only what is stored)."""
+    """A state directory and the fleet that the deployment file `source` declares for it (None: only what is stored)."""
 
     mode: Mode
     directory: Path
     fleet: Fleet | None
+    source: str = ""
 
     @property
     def where(self) -> str:
@@ -50,13 +52,16 @@ def choose(settings: Settings, *, sandbox: bool, starts: bool, fresh: bool = Fal
     named = settings.home / "sandbox" / settings.deployment if settings.deployment else None
     if named is not None and not Path(settings.deployment).exists() and (named / "state.sqlite").exists():
         return Place(mode=Mode.SANDBOX, directory=named, fleet=None)
-    fleet = _declared(settings)
+    path = _file(settings)
+    fleet = _declared(settings, path)
+    source = str(Path(path).absolute()) if path and not path.startswith("gs://") else ""
     if fleet is None and not (sandbox or starts):
         return _running(settings.home / "sandbox")
     if fleet is not None and fleet.mode is Mode.LAPTOP and not sandbox:
-        return Place(mode=Mode.LAPTOP, directory=settings.home / "laptop" / fleet.name, fleet=fleet)
+        directory = settings.home / "laptop" / fleet.name
+        return Place(mode=Mode.LAPTOP, directory=directory, fleet=fleet, source=source)
     fleet = fleet or default_fleet()
-    place = Place(mode=Mode.SANDBOX, directory=settings.home / "sandbox" / fleet.name, fleet=fleet)
+    place = Place(mode=Mode.SANDBOX, directory=settings.home / "sandbox" / fleet.name, fleet=fleet, source=source)
     if fresh:
         return replace(place, directory=_fresh(settings.home / "sandbox", fleet.name))
     if not sandbox and not starts and not EngineLock(place.directory / "engine.lock").is_held():
@@ -79,8 +84,11 @@ _NOTHING_SAYS = (
 )
 
 
-def _declared(settings: Settings) -> Fleet | None:
-    path = settings.deployment or ("deployment.yaml" if Path("deployment.yaml").exists() else "")
+def _file(settings: Settings) -> str:
+    return settings.deployment or ("deployment.yaml" if Path("deployment.yaml").exists() else "")
+
+
+def _declared(settings: Settings, path: str) -> Fleet | None:
     if not path:
         return None
     if re.fullmatch(r"[\w-]+-run\d+", path) and not Path(path).exists():
@@ -88,6 +96,21 @@ def _declared(settings: Settings) -> Fleet | None:
     from tpufn.spec.deployment import load_deployment
 
     return load_deployment(path).fleet
+
+
+def sign(place: Place) -> None:
+    """Note in the state by which file it is declared from now on."""
+    if place.source:
+        (place.directory / _SIGNED).write_text(place.source)
+
+
+def other_source(place: Place) -> str:
+    """The file of the same name that has declared this state, where it is another than ours; "" for none."""
+    try:
+        signed = (place.directory / _SIGNED).read_text()
+    except OSError:
+        return ""
+    return signed if place.source and signed != place.source and Path(signed).exists() else ""
 
 
 def default_fleet() -> Fleet:

@@ -38,6 +38,9 @@ class Reading:
         self._declared, self._store, self._blobs = fleet, store, blobs
         self._clock, self._pace = clock, pace
 
+    def caution(self) -> str:
+        return ""
+
     def left_behind(self) -> Mapping[str, str]:
         return {}
 

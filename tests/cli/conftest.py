@@ -239,6 +239,9 @@ class FakeClient:
     def advice(self) -> tuple[str, ...]:
         return self.advised
 
+    def caution(self) -> str:
+        return ""
+
     def left_behind(self) -> dict[str, str]:
         return {}
 

@@ -300,3 +300,17 @@ def test_a_job_that_can_never_run_takes_the_file_along_aloud(shell: Shell) -> No
     assert refused.returncode == 2
     assert "error: never: " in refused.stderr
     assert "; the other jobs of the file are cancelled" in refused.stderr
+
+
+def test_two_files_of_one_name_are_told_of(shell: Shell) -> None:
+    """They share a state: the pools of the one would leave with the other, and with them its TPUs."""
+    file = "name: {}\nproject: my-project\ntpus: [{{type: {}, zone: us-east5-a, count: 1, runtime: v2-alpha-tpuv6e}}]\n"
+    paths = [shell.folder / name for name in ("one.yaml", "two.yaml")]
+    for path, type in zip(paths, ("v6e-8", "v6e-4"), strict=True):
+        path.write_text(file.format("same", type))
+    with shell.start("up", "--sandbox", "-d", str(paths[0])) as up:
+        until(up.stderr, "the engine runs")
+        up.send_signal(signal.SIGINT)
+    assert "declared by" not in shell.run("jobs", "--sandbox", "-d", str(paths[0])).stderr
+    told = " ".join(shell.run("jobs", "--sandbox", "-d", str(paths[1])).stderr.split())
+    assert f"note: this state was declared by {paths[0]}: two files of one `name` share one state" in told

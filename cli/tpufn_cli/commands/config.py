@@ -18,7 +18,9 @@ from tpufn_cli.doors import Options, as_json, choosing, command
 def config(options: Options, show: bool, init: bool, flags: tuple[str, ...], as_json: bool) -> None:
     """Show your own configuration, or start one.
 
-    Defaults, the deployment file, config.toml, TPUFN_... variables nested with __, then --set: later ones win.
+    Defaults, the deployment file, config.toml, TPUFN_... variables nested with __, then --set: later ones win. The
+    file is tpufn/config.toml below XDG_CONFIG_HOME (~/.config), or the one that TPUFN_CONFIG names; it is yours, and no
+    part of the state in TPUFN_HOME.
     """
     if init:
         _init()

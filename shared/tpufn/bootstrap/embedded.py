@@ -13,7 +13,7 @@ from tpufn.domain.fleet import Fleet
 from tpufn.domain.policy import Policy
 from tpufn.embedded import EmbeddedClient
 from tpufn.flows.effects import PERFORMERS
-from tpufn.place import Place, left_behind
+from tpufn.place import Place, left_behind, other_source, sign
 from tpufn.ports import Blobs, Clock, Ports
 from tpufn.runner import Runner, Together, in_order
 from tpufn.settings import Settings
@@ -59,6 +59,7 @@ def make_parts(
         scratch=directory / "bundles",
         new_id=new_id,
         left_behind=lambda: left_behind(place),
+        other_source=lambda: other_source(place),
     )
     return Parts(place=place, clock=clock, store=store, bus=bus, blobs=buckets, lock=lock, client=client)
 
@@ -78,6 +79,7 @@ def declare(parts: Parts) -> None:
     """The fleet of the deployment file becomes the state's."""
     if parts.place.fleet is not None:
         apply_fleet(parts.store, parts.place.fleet)
+        sign(parts.place)
 
 
 def keep_nothing(parts: Parts) -> None:
