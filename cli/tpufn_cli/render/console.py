@@ -78,8 +78,9 @@ def fitted(
     """A table of these rows in which no cell is broken, if that can be: where the terminal is too narrow, the columns
     that can be spared are left out, the first of them first. `width`: of what is not as wide as the terminal."""
     cells, kept, width = list(rows), list(headers), width or console().width
+    gap = 3 if sys.stdout.isatty() else 2  # with lines there is one more cell between two columns
     for column in spare:
-        if sum(_widest(headers, cells, name) + 2 for name in kept) - 2 > width:
+        if sum(_widest(headers, cells, name) + gap for name in kept) - gap > width:
             kept.remove(column)
     made = table(*kept, numbers=numbers)
     for row in cells:
