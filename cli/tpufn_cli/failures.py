@@ -55,9 +55,11 @@ def report(error: BaseException) -> int:
 
 def _is_ours(path: str) -> bool:
     """Whether a file is one of our own state, and not one that somebody named."""
+    from pathlib import Path
+
     from tpufn import settings
 
-    return path.startswith(str(settings.load().home))
+    return Path(path).is_relative_to(settings.load().home)
 
 
 def problems(error: TpufnError) -> list[str]:

@@ -150,13 +150,15 @@ class Reading:
     ) -> Iterator[LogPiece]:
         seen: dict[str, int] = {}
         while not (stop and stop()):
-            ended = self._is_over(id)
+            ended = not follow or self._is_over(id)
             with self._store.cut() as cut:
+                if not follow:
+                    self._job(cut, id)  # of one that is on its way there is nothing to show, and that is said
                 attempts = [a for a in cut.attempts(id) if attempt in (None, a.number)]
             _check_place(id, attempts, attempt, worker)
             for one in attempts:
                 yield from self._pieces(one, worker, seen)
-            if ended or not follow:
+            if ended:
                 return
             yield LogPiece(attempt=0, worker=0, data=b"")
             self._clock.sleep(self._pace.follow)

@@ -172,9 +172,10 @@ def test_a_job_that_no_engine_has_taken_can_be_named(shell: Shell) -> None:
     why = shell.run("why", "fix", "--sandbox")
     assert why.returncode == 0
     assert " ".join(why.stdout.split()).startswith("fix is submitted: waits for an engine to take it on: `tpufn up`")
-    named = shell.run("job", "fix", "--sandbox")
-    assert named.returncode == 3
-    assert "error: fix is submitted, and no engine has taken it on yet: `tpufn up` does" in named.stderr
+    for command in (["job", "fix"], ["logs", "fix"], ["logs", "fix", "--worker", "9"]):
+        named = shell.run(*command, "--sandbox")
+        assert named.returncode == 3, command
+        assert "error: fix is submitted, and no engine has taken it on yet: `tpufn up` does" in named.stderr
     assert shell.run("submit", "--sandbox", shell.job("false")).returncode == 4, "another job under its id"
     assert shell.run("cancel", "fix", "--sandbox").stdout == "fix: will be cancelled once an engine runs (`tpufn up`)\n"
     with shell.engine():
